@@ -5,6 +5,7 @@
 //!     cargo run -p harness-durable-examples --bin approve_later -- --journal FILE list
 //!     cargo run -p harness-durable-examples --bin approve_later -- --journal FILE allow
 //!     cargo run -p harness-durable-examples --bin approve_later -- --journal FILE go
+//!     cargo run -p harness-durable-examples --bin approve_later -- --journal FILE trace > page.html
 //!
 //! Use `deny REASON` in place of `allow`. Exit codes: 0 done, 1 failed, 2 wrong arguments, 3 a call still
 //! waits.
@@ -13,7 +14,7 @@
 mod program;
 
 use std::{
-    io::{self, Write as _},
+    io::{self, IsTerminal as _, Write as _},
     path::Path,
     process::ExitCode,
 };
@@ -24,20 +25,22 @@ use harness::{
     journal::SqliteJournal,
     policy::{ApprovalRequest, visible},
     testing::{ScriptedProvider, reply},
-    tool, tools,
+    tool, tools, trace,
 };
 use serde_json::json;
 
 const USAGE: &str = "\
-approve_later --journal FILE ask|list|allow|deny REASON|go: a person approves a call later, in another process
+approve_later --journal FILE ask|list|allow|deny REASON|go|trace: a person approves a call later, in another process
 ask    a scripted model wants to send a mail; the call waits, and the process ends
 list   shows the calls that wait
 allow  approves them; deny REASON refuses them, and the model reads the reason
 go     resumes the run
+trace  prints an HTML page of what has happened
 `ask` makes the FILE; the others need it.";
 
 /// What was expected, in the errors of wrong arguments.
-const EXPECTED: &str = "expected `approve_later --journal FILE ask|list|allow|deny REASON|go`";
+const EXPECTED: &str =
+    "expected `approve_later --journal FILE ask|list|allow|deny REASON|go|trace`";
 
 /// The name of the conversation in the journal.
 const CONVERSATION: &str = "invitation";
@@ -58,16 +61,16 @@ async fn run() -> anyhow::Result<ExitCode> {
         ["--journal", file, command @ ..] => (*file, command),
         ["--journal"] => return Err(wrong("`--journal` needs a FILE")),
         [] => return Err(wrong("`--journal FILE` is missing")),
-        ["ask" | "list" | "allow" | "deny" | "go", ..] => {
+        ["ask" | "list" | "allow" | "deny" | "go" | "trace", ..] => {
             return Err(wrong("`--journal FILE` is missing before the command"));
         }
         [other, ..] => return Err(wrong(&format!("`{other}` is unknown"))),
     };
     match command {
-        ["ask" | "list" | "allow" | "go"] | ["deny", _] => {}
+        ["ask" | "list" | "allow" | "go" | "trace"] | ["deny", _] => {}
         [] => return Err(wrong("the command is missing")),
         ["deny"] => return Err(wrong("`deny` needs a REASON")),
-        ["ask" | "list" | "allow" | "go", more, ..] | ["deny", _, more, ..] => {
+        ["ask" | "list" | "allow" | "go" | "trace", more, ..] | ["deny", _, more, ..] => {
             return Err(wrong(&format!("`{more}` is too much")));
         }
         [other, ..] => return Err(wrong(&format!("`{other}` is unknown"))),
@@ -106,6 +109,16 @@ async fn run() -> anyhow::Result<ExitCode> {
             for question in questions(&inbox.waiting(CONVERSATION).await?)? {
                 inbox.decide(CONVERSATION, question.no(*reason)).await?;
                 said("denied")?;
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        ["trace"] => {
+            let page = trace::page(&inbox.trace(CONVERSATION).await?);
+            let out = io::stdout();
+            match out.is_terminal() {
+                true => said(&page)?,
+                // A file gets the page as it is.
+                false => write!(&out, "{page}")?,
             }
             Ok(ExitCode::SUCCESS)
         }

@@ -1,21 +1,22 @@
 //! Who asks. The sign-in of a program takes the place of this file.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc};
 
 use axum::{
     extract::{Request, State},
-    http::{HeaderMap, HeaderValue, Method, StatusCode, header},
+    http::{HeaderMap, HeaderValue, Method, StatusCode, header, uri::Authority},
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
+use sha2::{Digest as _, Sha256};
 use tokio::time::timeout;
 
-/// How long a request may take to be read and answered.
-const LONGEST_REQUEST: Duration = Duration::from_secs(30);
+use crate::limits::{LARGEST_BODY, LONGEST_REQUEST};
 
-/// The users and their tokens. Without any, everybody who reaches the service is the one user.
+/// The users, by the hashes of their tokens: how long it takes to find one tells nothing of a token. Without any, everybody who
+/// reaches the service is the one user.
 #[derive(Clone, Default)]
-pub(crate) struct Users(Arc<Vec<(String, String)>>);
+pub(crate) struct Users(Arc<HashMap<Vec<u8>, String>>);
 
 /// The user of a request.
 #[derive(Clone, Default)]
@@ -27,9 +28,9 @@ impl Users {
         let user = |entry: &str| {
             let (name, token) = entry.trim().split_once(':')?;
             let fits = !name.is_empty() && !name.contains('/') && token.len() >= 8;
-            fits.then(|| (name.to_owned(), token.to_owned()))
+            fits.then(|| (Sha256::digest(token).to_vec(), name.to_owned()))
         };
-        let users: Option<Vec<_>> = text.split(',').map(user).collect();
+        let users: Option<HashMap<_, _>> = text.split(',').map(user).collect();
         let users = users.ok_or("expected NAME:TOKEN,.. with tokens of 8 characters and more")?;
         Ok(Self(Arc::new(users)))
     }
@@ -44,13 +45,7 @@ impl Users {
             return is_local(head).then(User::default);
         }
         let given = head.get(header::AUTHORIZATION)?.to_str().ok()?.strip_prefix("Bearer ")?;
-        // Each byte is compared, so that the time tells nothing of the token.
-        let same = |token: &str| {
-            let differs = token.bytes().zip(given.bytes()).fold(0, |all, (a, b)| all | (a ^ b));
-            token.len() == given.len() && differs == 0
-        };
-        let (name, _) = self.0.iter().find(|(_, token)| same(token))?;
-        Some(User(Some(name.clone())))
+        Some(User(Some(self.0.get(&Sha256::digest(given).to_vec())?.clone())))
     }
 }
 
@@ -58,8 +53,8 @@ impl Users {
 /// machine, and its pages would then read what is here.
 fn is_local(head: &HeaderMap) -> bool {
     let host = head.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-    let host = host.rsplit_once(':').map_or(host, |(host, _)| host);
-    ["localhost", "127.0.0.1", "[::1]"].contains(&host)
+    let host = host.parse::<Authority>();
+    host.is_ok_and(|host| ["localhost", "127.0.0.1", "[::1]"].contains(&host.host()))
 }
 
 impl User {
@@ -101,7 +96,11 @@ pub(crate) async fn check(users: State<Users>, mut request: Request, next: Next)
         return (StatusCode::UNAUTHORIZED, head, what).into_response();
     };
     request.extensions_mut().insert(user);
-    let slow = |_| (StatusCode::REQUEST_TIMEOUT, "the request took too long").into_response();
-    // Of a stream, this is the time to its head.
-    timeout(LONGEST_REQUEST, next.run(request)).await.unwrap_or_else(slow)
+    let slow = || format!("the request took longer than {LONGEST_REQUEST:?}");
+    let large = || format!("the body of the request has more than {LARGEST_BODY} bytes");
+    match timeout(LONGEST_REQUEST, next.run(request)).await {
+        Ok(response) if response.status() != StatusCode::PAYLOAD_TOO_LARGE => response,
+        Ok(response) => (response.status(), large()).into_response(),
+        Err(_) => (StatusCode::REQUEST_TIMEOUT, slow()).into_response(),
+    }
 }

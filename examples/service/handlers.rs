@@ -1,10 +1,6 @@
 //! The routes: conversations for `useChat`, for clients of AG-UI, and for the page.
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use axum::{
     Extension, Json, Router,
@@ -15,31 +11,25 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{get, post},
 };
-use futures_util::{FutureExt as _, Stream, StreamExt as _, stream};
+use futures_util::{Stream, StreamExt as _, stream};
 use harness::{
     Error, ErrorKind,
-    agent::{ChatRun, ChatWatcher, Chats, Event, Inbox, Numbered, WhenBusy},
+    agent::{Action, ChatRun, Chats, Inbox, Numbered, WhenBusy},
     journal::{ConversationQuery, Journal, Metadata},
     models::Price,
     trace::{self, Happened},
-    web::{ClientInput, ClientRequest, ag_ui, answer_waiting, ui_message},
+    web::{ClientInput, ClientRequest, RunsSoFar, ag_ui, answer_waiting, ui_message as ui},
 };
-use serde_json::{Value, json};
-use tokio::{sync::Semaphore, time::timeout};
+use serde_json::json;
+use tokio::{sync::Mutex, time::timeout};
 
-use crate::access::{User, Users, check};
-
-/// How many bytes the body of a request may have.
-const LARGEST_BODY: usize = 4 << 20;
-
-/// How many runs may go on at once.
-pub(crate) const MOST_RUNS: usize = 64;
+use crate::{
+    access::{User, Users, check},
+    limits::{LARGEST_BODY, LARGEST_TRACE, Place, RUNS, STREAMS, TRACES},
+};
 
 /// A stream without events says this often that it is there, so that a connection that broke is noticed.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-
-/// How large the file of traces may be for the page of a trace.
-const LARGEST_TRACE: u64 = 64 << 20;
 
 /// The conversations, and what the handlers need beside them.
 #[derive(Clone)]
@@ -48,12 +38,13 @@ pub(crate) struct Service {
     pub(crate) inbox: Inbox,
     pub(crate) journal: Arc<dyn Journal>,
     pub(crate) price: Option<Price>,
-    pub(crate) runs: Arc<Semaphore>,
+    /// How many calls of conversations wait, each as of a number of facts.
+    pub(crate) waiting: Arc<Mutex<HashMap<String, (u64, usize)>>>,
     /// The file with the traces of the runs.
     pub(crate) trace: Option<Arc<str>>,
 }
 
-type Failed = (StatusCode, String);
+pub(crate) type Failed = (StatusCode, String);
 type Answer = Result<Response, Failed>;
 
 pub(crate) fn app(service: Service, users: Users) -> Router {
@@ -110,73 +101,61 @@ impl Service {
     /// Begins the run of what a client says. A request without words and answers continues a run that was stopped or has failed.
     async fn run(&self, user: &User, request: ClientRequest) -> Result<ChatRun, Failed> {
         let id = user.conversation(&request.conversation);
-        let permit = Arc::clone(&self.runs).try_acquire_owned();
-        let permit =
-            permit.map_err(|_| wrong(StatusCode::SERVICE_UNAVAILABLE, "too many runs go on"))?;
+        // What waits for a run that goes on takes no place of another one.
+        let place = if self.chats.is_busy(&id) { None } else { Some(RUNS.take()?) };
         let run = match request.input {
             ClientInput::Message(message) => {
                 let title = message.text().chars().take(80).collect::<String>();
                 let mut about = Metadata::new().title(title);
                 about.owner = user.name().map(str::to_owned);
+                let facts = self.journal.read(&id, u64::MAX).await.map_err(failed)?.head.facts;
                 let run = self.chats.send(&id, message).when_busy(WhenBusy::Refuse);
-                match self.journal.read(&id, u64::MAX).await.map_err(failed)?.head.facts {
-                    0 => run.describe(about),
-                    _ => run,
-                }
+                if facts == 0 { run.describe(about) } else { run }
             }
             ClientInput::Answers(answers) => {
                 let count = answer_waiting(&self.inbox, &id, &answers, user.name()).await;
                 if count.map_err(failed)? == 0 && !answers.is_empty() {
                     return Err(wrong(StatusCode::CONFLICT, "no call waits for this answer"));
                 }
-                // Behind a run that goes on, which has perhaps not read the answer.
+                // A run that goes on reads the answer, and goes on here, too.
                 self.chats.resume(&id)
             }
             _ => return Err(wrong(StatusCode::BAD_REQUEST, "it says nothing")),
         };
-        // The run keeps the permit to its end.
-        run.with(|run| run.state(permit)).await.map_err(failed)
+        // The run keeps its place to its end.
+        run.with(move |run| run.state(place.or_else(|| RUNS.take().ok()))).await.map_err(failed)
     }
 
     /// Continues the runs that were going on when the process before this one ended, in the conversations that changed last.
     pub(crate) async fn continue_runs(self) -> Result<(), Error> {
         for info in self.journal.list(&ConversationQuery::new().limit(1000)).await?.conversations {
-            let stands = match self.inbox.look(&info.id).await {
-                Ok(stands) => stands,
-                // The other conversations go on.
-                Err(error) => {
-                    eprintln!("`{}` cannot be read: {error}", info.id);
-                    continue;
-                }
-            };
-            let waits = stands.waiting().next().is_some();
+            let stands = self.inbox.look(&info.id).await;
+            let told = |error: &Error| eprintln!("`{}` cannot be read: {error}", info.id);
+            // The other conversations go on.
+            let Ok(stands) = stands.inspect_err(told) else { continue };
+            // Some of its calls may wait while others can run. And the last answer may have come before the process ended.
+            let waits =
+                stands.next() == Action::AwaitAnswers && self.waits(&info.id, info.facts).await > 0;
             if info.metadata.parent.is_none() && stands.is_going() && !waits {
-                let permit = Arc::clone(&self.runs).acquire_owned().await;
+                let place = RUNS.free.acquire().await;
                 // It fails if somebody else has continued it meanwhile, here or in another process.
                 let run = self.chats.resume(&info.id).when_busy(WhenBusy::Refuse);
-                let _ = run.with(|run| run.state(permit)).await;
+                let _ = run.with(|run| run.state(place)).await;
             }
         }
         Ok(())
     }
 
-    /// A watcher, and the runs before the one with which it begins.
-    async fn open(&self, id: &str) -> Result<(ChatWatcher, Vec<Numbered>), Failed> {
-        let watcher = self.chats.watch(id).await.map_err(failed)?;
-        let earlier = watcher.earlier().await.map_err(failed)?;
-        Ok((watcher, earlier))
-    }
-
-    /// An encoder that goes on after the chunk that a page has seen.
-    fn ui(&self, seen: Option<&str>) -> ui_message::UiMessageStream {
-        use ui_message::UiMessageStream as Stream;
-        let stream = seen.map_or_else(Stream::new, Stream::after);
-        self.price.map_or(stream.clone(), |price| stream.with_price(price))
-    }
-
-    fn ag_ui(&self, conversation: &str, run: &str) -> ag_ui::AgUiStream {
-        let stream = ag_ui::AgUiStream::new(conversation, run);
-        self.price.map_or(stream.clone(), |price| stream.with_price(price))
+    /// How many calls of a conversation and its agents wait. As long as it has this number of facts, it is not read again.
+    async fn waits(&self, id: &str, facts: u64) -> usize {
+        let known = self.waiting.lock().await.get(id).filter(|known| known.0 == facts).copied();
+        if let Some((_, count)) = known {
+            return count;
+        }
+        // A conversation that cannot be read waits for nobody.
+        let count = self.inbox.waiting_with_agents(id).await.map_or(0, |all| all.len());
+        self.waiting.lock().await.insert(id.to_owned(), (facts, count));
+        count
     }
 }
 
@@ -187,37 +166,33 @@ async fn list(service: State<Service>, user: Extension<User>, asked: Asked) -> A
     query.owner = user.name().map(str::to_owned);
     query.after = asked.get("after").cloned();
     let page = service.journal.list(&query).await.map_err(failed)?;
-    let own = page.conversations.iter().filter(|info| info.metadata.parent.is_none());
-    let list = own.filter_map(|info| {
-        let busy = service.chats.is_busy(&info.id);
-        let (id, title) = (user.own_name(&info.id)?, &info.metadata.title);
-        Some(json!({"id": id, "title": title, "updatedAt": info.updated_at, "busy": busy}))
-    });
-    let list: Vec<Value> = list.collect();
+    let mut list = Vec::new();
+    for info in page.conversations.iter().filter(|info| info.metadata.parent.is_none()) {
+        let Some(id) = user.own_name(&info.id) else { continue };
+        let (busy, title) = (service.chats.is_busy(&info.id), &info.metadata.title);
+        let (waits, at) = (service.waits(&info.id, info.facts).await, info.updated_at);
+        list.push(json!({"id": id, "title": title, "updatedAt": at, "busy": busy, "waits": waits}));
+    }
     Ok(Json(json!({"conversations": list, "next": page.next})).into_response())
 }
 
 /// What `DefaultChatTransport` sends.
 async fn say(service: State<Service>, user: Extension<User>, body: Bytes) -> Answer {
-    let request = ui_message::decode_request(&body).map_err(failed)?;
+    let request = ui::decode_request(&body).map_err(failed)?;
+    let place = STREAMS.take()?;
     let run = service.begin(&user, request).await?;
-    let mut encoder = service.ui(None);
-    let encode = move |event: &Numbered| (encoder.encode(event), encoder.has_ended());
-    Ok(events(ui_message::HEADERS, String::new(), run, encode))
+    let mut encoder = ui::UiMessageStream::new().with_price(service.price);
+    events(ui::HEADERS, place, None, run, move |it| (encoder.encode(it), encoder.has_ended()))
 }
 
 /// The messages for a page that is loaded again. Of a run that goes on they have what the user has said: the rest is its stream.
 async fn messages(service: State<Service>, user: Extension<User>, id: Path<String>) -> Answer {
     let id = user.conversation(&id);
-    let (mut watcher, mut events) = service.open(&id).await?;
-    let busy = service.chats.is_busy(&id);
-    while let Some(Some(event)) = watcher.next().now_or_never() {
-        if !busy || matches!(event.event.as_event(), Event::RunStarted { .. }) {
-            events.push(event);
-        }
-    }
-    let messages = service.ui(None).messages(&events);
-    Ok(Json(json!({"messages": messages, "busy": busy})).into_response())
+    let (runs, _) = RunsSoFar::read(&service.chats, &id).await.map_err(failed)?;
+    let last = runs.last.iter().take(if runs.goes_on { 1 } else { usize::MAX });
+    let stream = ui::UiMessageStream::new().with_price(service.price);
+    let messages = stream.messages(runs.earlier.iter().chain(last));
+    Ok(Json(json!({"messages": messages, "busy": runs.goes_on})).into_response())
 }
 
 /// The run that goes on, from its beginning or after `Last-Event-ID`, as `useChat` asks for it after a reload. With `follow`, the
@@ -234,25 +209,21 @@ async fn watch(
     if !follows && !service.chats.is_busy(&id) {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
-    let (watcher, earlier) = service.open(&id).await?;
-    if !follows {
-        let seen = head.get("last-event-id").and_then(|id| id.to_str().ok());
-        let mut encoder = service.ui(seen).with_beginning(&earlier);
-        let encode = move |event: &Numbered| (encoder.encode(event), encoder.has_ended());
-        return Ok(events(ui_message::HEADERS, String::new(), watcher, encode));
-    }
-    let new = service.ui(None);
-    let messages = new.clone().messages(&earlier);
-    let history = json!({"messages": messages, "trace": service.trace.is_some()});
-    let begin = format!("data: {}\n\n", json!({"type": "data-history", "data": history}));
-    let mut encoder = new.clone();
-    let encode = move |event: &Numbered| {
-        if matches!(event.event.as_event(), Event::RunStarted { .. }) {
-            encoder = new.clone();
-        }
-        (encoder.encode(event), false)
+    let place = STREAMS.take()?;
+    let (runs, watcher) = RunsSoFar::read(&service.chats, &id).await.map_err(failed)?;
+    let all = stream::iter(runs.last).chain(watcher);
+    let (begin, mut encoder) = if follows {
+        let new = ui::UiMessageStream::new().with_price(service.price);
+        let messages = new.clone().messages(&runs.earlier);
+        let history = json!({"messages": messages, "trace": service.trace.is_some()});
+        let begin = json!({"type": "data-history", "data": history});
+        (Some(format!("data: {begin}\n\n")), new.of_all_runs())
+    } else {
+        let seen = head.get("last-event-id").and_then(|id| id.to_str().ok()).unwrap_or_default();
+        let rest = ui::UiMessageStream::after(seen).with_price(service.price);
+        (None, rest.with_beginning(&runs.earlier))
     };
-    Ok(events(ui_message::HEADERS, begin, watcher, encode))
+    events(ui::HEADERS, place, begin, all, move |it| (encoder.encode(it), encoder.has_ended()))
 }
 
 async fn stop(service: State<Service>, user: Extension<User>, id: Path<String>) -> StatusCode {
@@ -264,48 +235,47 @@ async fn stop(service: State<Service>, user: Extension<User>, id: Path<String>) 
 async fn run_agent(service: State<Service>, user: Extension<User>, body: Bytes) -> Answer {
     let request = ag_ui::decode_request(&body).map_err(failed)?;
     let run = request.run.clone().unwrap_or_default();
-    let mut encoder = service.ag_ui(&request.conversation, &run);
+    let encoder = ag_ui::AgUiStream::new(&request.conversation, run);
+    let mut encoder = encoder.with_price(service.price);
+    let place = STREAMS.take()?;
     let run = service.begin(&user, request).await?;
-    let encode = move |event: &Numbered| (encoder.encode(event), encoder.has_ended());
-    Ok(events(ag_ui::HEADERS, String::new(), run, encode))
+    events(ag_ui::HEADERS, place, None, run, move |it| (encoder.encode(it), encoder.has_ended()))
 }
 
 /// The conversation so far and its last run, for a client of AG-UI that begins anew.
 async fn connect_agent(service: State<Service>, user: Extension<User>, id: Path<String>) -> Answer {
+    let place = STREAMS.take()?;
     let name = user.conversation(&id);
-    let (mut watcher, earlier) = service.open(&name).await?;
-    let mut encoder = service.ag_ui(&id, "last").with_history(&earlier);
-    let busy = service.chats.is_busy(&name);
-    let mut begin = String::new();
-    while let Some(Some(event)) = watcher.next().now_or_never() {
-        begin += &encoder.encode(&event);
-    }
-    if !busy || encoder.has_ended() {
-        return Ok((ag_ui::HEADERS, begin).into_response());
-    }
-    let encode = move |event: &Numbered| (encoder.encode(event), encoder.has_ended());
-    Ok(events(ag_ui::HEADERS, begin, watcher, encode))
+    let (runs, watcher) = RunsSoFar::read(&service.chats, &name).await.map_err(failed)?;
+    let encoder = ag_ui::AgUiStream::new(&*id, "last").with_price(service.price);
+    let mut encoder = encoder.with_history(&runs.earlier);
+    let rest = stream::iter(runs.goes_on.then_some(watcher)).flatten();
+    let all = stream::iter(runs.last).chain(rest);
+    events(ag_ui::HEADERS, place, None, all, move |it| (encoder.encode(it), encoder.has_ended()))
 }
 
 /// The trace of the runs of a conversation, as a page.
 async fn trace_page(service: State<Service>, user: Extension<User>, id: Path<String>) -> Answer {
     let none = || wrong(StatusCode::NOT_FOUND, "there is no trace: see `--trace`");
     let (file, id) = (service.trace.clone().ok_or_else(none)?, user.conversation(&id));
+    let place = TRACES.take()?;
+    if std::fs::metadata(&*file).is_ok_and(|file| file.len() > LARGEST_TRACE) {
+        let what = format!("the file of traces has more than {LARGEST_TRACE} bytes");
+        return Err((StatusCode::INSUFFICIENT_STORAGE, what));
+    }
     let read = tokio::task::spawn_blocking(move || {
-        let fits = std::fs::metadata(&*file).ok()?.len() <= LARGEST_TRACE;
-        let mut events = trace::read(&fits.then(|| std::fs::read_to_string(&*file).ok())??).ok()?;
-        let of_chat = events.iter().filter_map(|event| match &event.what {
-            Happened::RunStarted { journaled, .. } => {
-                (*journaled.as_ref()? == id).then_some(&event.run)
-            }
-            _ => None,
-        });
-        let runs: HashSet<String> = of_chat.cloned().collect();
+        // It is being read, also when the client is gone.
+        let _place = place;
+        let mut events = trace::read(&std::fs::read_to_string(&*file).ok()?).ok()?;
+        let named = |what: &Happened| matches!(what, Happened::RunStarted { journaled: Some(name), .. } if *name == id);
+        let of_chat = events.iter().filter(|event| named(&event.what));
+        let runs: std::collections::HashSet<_> = of_chat.map(|event| event.run.clone()).collect();
         events.retain(|event| runs.contains(&event.run));
         Some(trace::page(&events))
     });
     let page = read.await.ok().flatten().ok_or_else(none)?;
-    let policy = "default-src 'none'; style-src 'unsafe-inline'; sandbox";
+    // The page has its own policy, by which only its viewer runs. Here it also has no origin.
+    let policy = "sandbox allow-scripts";
     let kind = (header::CONTENT_TYPE, "text/html; charset=utf-8");
     Ok(([kind, (header::CONTENT_SECURITY_POLICY, policy)], page).into_response())
 }
@@ -314,22 +284,22 @@ async fn trace_page(service: State<Service>, user: Extension<User>, id: Path<Str
 /// slows nobody down, and gets pieces of words joined.
 fn events<const N: usize>(
     head: [(&'static str, &'static str); N],
-    begin: String,
-    events: impl Stream<Item = Numbered> + Send + Unpin + 'static,
+    place: Place,
+    begin: Option<String>,
+    events: impl Stream<Item = Numbered> + Send + 'static,
     encode: impl FnMut(&Numbered) -> (String, bool) + Send + 'static,
-) -> Response {
-    let more = stream::unfold((events, encode, false), async |(mut events, mut encode, ended)| {
-        if ended {
-            return None;
-        }
+) -> Answer {
+    let state = (events.boxed(), encode, Some(place));
+    let more = stream::unfold(state, async |(mut events, mut encode, place)| {
+        let place = place?;
         let (text, ended) = match timeout(KEEP_ALIVE, events.next()).await {
             Ok(event) => encode(&event?),
             Err(_) => (":\n\n".to_owned(), false),
         };
-        Some((text, (events, encode, ended)))
+        Some((text, (events, encode, (!ended).then_some(place))))
     });
-    let texts = stream::iter([begin]).chain(more).map(Ok::<_, Error>);
-    (head, Body::from_stream(texts)).into_response()
+    let texts = stream::iter(begin).chain(more).map(Ok::<_, Error>);
+    Ok((head, Body::from_stream(texts)).into_response())
 }
 
 fn wrong(status: StatusCode, what: &str) -> Failed {

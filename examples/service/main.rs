@@ -6,20 +6,17 @@
 //! # In a browser: http://127.0.0.1:3000. Say "weather in Oslo", "count to 40", "book a table" or "remove the notes".
 //! ```
 //!
-//! Exit codes: 0 stopped by Ctrl-C, 1 failed, 2 wrong arguments.
+//! Exit codes: 0 stopped by Ctrl-C or SIGTERM, 1 failed, 2 wrong arguments.
 
 mod access;
 mod handlers;
+mod limits;
 mod model;
 #[path = "../program.rs"]
 mod program;
 
-use std::{
-    io::{self, Write as _},
-    process::ExitCode,
-    sync::Arc,
-    time::Duration,
-};
+use std::io::{self, Write as _};
+use std::{pin::pin, process::ExitCode, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use harness::{
@@ -27,20 +24,14 @@ use harness::{
     journal::{Journal, PostgresJournal, SqliteJournal},
     trace::Trace,
 };
-use tokio::{sync::Semaphore, time::timeout};
+use hyper_util::{rt, service::TowerToHyperService};
+use tokio::{net::TcpListener, signal, sync::watch, time::sleep};
 
 use crate::{
     access::Users,
-    handlers::{MOST_RUNS, Service, app},
+    handlers::{Service, app},
+    limits::{CONNECTIONS, LONGEST_HEAD},
 };
-
-const USAGE: &str = "\
-service [--listen ADDRESS] [--journal FILE|postgres://..] [--trace FILE]: conversations for a page, useChat and AG-UI
-ADDRESS is 127.0.0.1:3000 and FILE is chats.sqlite unless given; --trace records what each run did, and the page shows it.
-SERVICE_TOKENS=NAME:TOKEN,.. lets only these users in, who send `Authorization: Bearer TOKEN`; without it, only this machine is served.
-GET / is the page. POST /api/chat takes what useChat sends, GET /api/chat/NAME has its messages and GET /api/chat/NAME/stream the
-run that goes on; POST /api/chat/NAME/stop stops it. POST /api/ag-ui takes a RunAgentInput.
-PROVIDER=anthropic, openai, chat_completions or local with its key asks a real model; without a key a scripted one answers.";
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -48,7 +39,7 @@ async fn main() -> ExitCode {
 }
 
 async fn run() -> anyhow::Result<ExitCode> {
-    if program::helps(USAGE)? {
+    if program::helps(include_str!("usage.txt"))? {
         return Ok(ExitCode::SUCCESS);
     }
     let (mut address, mut place) = ("127.0.0.1:3000".to_owned(), "chats.sqlite".to_owned());
@@ -63,14 +54,11 @@ async fn run() -> anyhow::Result<ExitCode> {
         };
         *value = given.next().ok_or_else(|| program::wrong(format!("`{name}` needs a value")))?;
     }
-    let users = match std::env::var("SERVICE_TOKENS") {
-        Ok(text) => {
-            Users::read(&text).map_err(|why| program::wrong(format!("SERVICE_TOKENS: {why}")))?
-        }
-        Err(_) => Users::default(),
-    };
+    let tokens = std::env::var("SERVICE_TOKENS").ok().map(|text| Users::read(&text)).transpose();
+    let users = tokens.map_err(|why| program::wrong(format!("SERVICE_TOKENS: {why}")))?;
+    let users = users.unwrap_or_default();
     // The port first: nothing else is of use without it.
-    let listener = match tokio::net::TcpListener::bind(&address).await {
+    let listener = match TcpListener::bind(&address).await {
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
             return Err(program::wrong(format!("`{address}` is no address: {error}")));
         }
@@ -80,9 +68,8 @@ async fn run() -> anyhow::Result<ExitCode> {
     };
     let local = listener.local_addr()?;
     if users.is_empty() && !local.ip().is_loopback() {
-        return Err(program::wrong(format!(
-            "others can reach {local}: set SERVICE_TOKENS, or listen at 127.0.0.1"
-        )));
+        let what = format!("others can reach {local}: set SERVICE_TOKENS, or listen at 127.0.0.1");
+        return Err(program::wrong(what));
     }
     let mut trace = Trace::default();
     if !trace_file.is_empty() {
@@ -93,44 +80,73 @@ async fn run() -> anyhow::Result<ExitCode> {
         true => Arc::new(PostgresJournal::connect(place).await?),
         false => Arc::new(SqliteJournal::open(&place).await?),
     };
-    let chats = Chats::new(&agent, &journal);
     let service = Service {
-        chats: chats.clone(),
+        chats: Chats::new(&agent, &journal),
         inbox: agent.inbox(&journal),
         journal,
         price,
-        runs: Arc::new(Semaphore::new(MOST_RUNS)),
+        waiting: Arc::default(),
         trace: (!trace_file.is_empty()).then(|| trace_file.into()),
     };
     if let Some(why) = why {
         writeln!(io::stdout(), "a scripted model answers: {why}")?;
     }
     writeln!(io::stdout(), "http://{local}")?;
-    serve(listener, service, chats, users).await?;
+    serve(listener, service, users).await;
     Ok(ExitCode::SUCCESS)
 }
 
-async fn serve(
-    listener: tokio::net::TcpListener,
-    service: Service,
-    chats: Chats,
-    users: Users,
-) -> anyhow::Result<()> {
-    let begun = tokio::spawn(service.clone().continue_runs());
-    let server = axum::serve(listener, app(service, users));
-    let stopped = async move {
-        let _ = tokio::signal::ctrl_c().await;
-        begun.abort();
-        // It ends all streams, and thereby their connections.
-        chats.close().await;
-    };
-    // A browser that reads slowly, or not at all, delays the end for at most half a minute, or until the second Ctrl-C.
-    let patience = async {
-        let _ = tokio::signal::ctrl_c().await;
-        let _ = timeout(Duration::from_secs(30), tokio::signal::ctrl_c()).await;
+async fn serve(listener: TcpListener, service: Service, users: Users) {
+    let (begun, chats) = (tokio::spawn(service.clone().continue_runs()), service.chats.clone());
+    let app = TowerToHyperService::new(app(service, users));
+    let mut http = hyper::server::conn::http1::Builder::new();
+    http.timer(rt::TokioTimer::new()).header_read_timeout(LONGEST_HEAD);
+    let (closes, closing) = watch::channel(());
+    let accept = async {
+        loop {
+            let place = CONNECTIONS.free.acquire().await;
+            // It fails if a connection broke, and if the process has too many files.
+            let Ok((socket, _)) = listener.accept().await else {
+                sleep(Duration::from_millis(50)).await;
+                continue;
+            };
+            let connection = http.serve_connection(rt::TokioIo::new(socket), app.clone());
+            let mut closing = closing.clone();
+            tokio::spawn(async move {
+                let (mut connection, _place) = (pin!(connection), place);
+                tokio::select! {
+                    _ = connection.as_mut() => return,
+                    _ = closing.changed() => connection.as_mut().graceful_shutdown(),
+                }
+                let _ = connection.await;
+            });
+        }
     };
     tokio::select! {
-        served = server.with_graceful_shutdown(stopped).into_future() => Ok(served?),
-        () = patience => Ok(()),
+        () = accept => {}
+        () = stopped() => {}
+    }
+    begun.abort();
+    // It ends all streams, and thereby their connections.
+    chats.close().await;
+    let _ = closes.send(());
+    // A browser that reads slowly, or not at all, delays the end for at most half a minute, or until the next signal.
+    tokio::select! {
+        _ = CONNECTIONS.free.acquire_many(CONNECTIONS.most) => {}
+        () = stopped() => {}
+        () = sleep(Duration::from_secs(30)) => {}
+    }
+}
+
+/// Waits until a person or a supervisor stops the program.
+async fn stopped() {
+    #[cfg(unix)]
+    let terminated =
+        async { signal::unix::signal(signal::unix::SignalKind::terminate()).ok()?.recv().await };
+    #[cfg(not(unix))]
+    let terminated = std::future::pending::<Option<()>>();
+    tokio::select! {
+        Some(()) = terminated => {}
+        _ = signal::ctrl_c() => {}
     }
 }

@@ -16,29 +16,21 @@ use harness::{
 };
 use serde_json::json;
 
-/// How long a run may take, without the time in which it waits for a person.
-const LONGEST_RUN: Duration = Duration::from_secs(600);
-
-const SCRIPT: &str = "script";
-
 /// An agent, the price of its model, and why its model is a script if it is one.
 pub(crate) fn agent(trace: Trace) -> anyhow::Result<(Agent, Option<Price>, Option<String>)> {
     // A made-up price, so that the page has a cost to show.
-    let models = Models::default().with(SCRIPT, Price::new(1.0, 5.0));
+    let models = Models::default().with("script", Price::new(1.0, 5.0));
     // A call that needs a person waits until a page sends the answer, if need be in another life of this program.
     let later = |question: ApprovalRequest| async move { question.later(None) };
-    let (provider, why): (Box<dyn harness::Provider>, _) = match provider_from_env() {
-        Ok(provider) => (provider, None),
-        Err(error) => {
-            let script = ScriptedProvider::answering(answer).with_name(SCRIPT).with_model(SCRIPT);
-            (Box::new(script), Some(error.to_string()))
-        }
-    };
+    let given = provider_from_env();
+    let why = given.as_ref().err().map(ToString::to_string);
+    let script = ScriptedProvider::answering(answer).with_name("script").with_model("script");
+    let provider = given.unwrap_or_else(|_| Box::new(script));
     let price = models.find(provider.name(), provider.model()).price;
     let agent = Agent::builder(provider)
         .tools(tools![weather, remove_notes, book_table])
         .approver(later)
-        .guardrails(Guardrails::default().time(LONGEST_RUN))
+        .guardrails(Guardrails::default().time(crate::limits::LONGEST_RUN))
         .models(models)
         .trace(trace)
         .build()?;
@@ -61,8 +53,7 @@ fn remove_notes() -> String {
 }
 
 fn what_is_removed(_: &Arguments) -> Review {
-    let diff =
-        "--- notes.md\n+++ notes.md\n@@ -1,3 +1 @@\n # Notes\n-Call Ada on Monday.\n-Buy milk.\n";
+    let diff = "--- notes.md\n+++ notes.md\n@@ -1,2 +0,0 @@\n-Call Ada on Monday.\n-Buy milk.\n";
     Review::ask("It removes all notes.").with_preview(Preview::Diff(diff.to_owned()))
 }
 
@@ -97,7 +88,7 @@ fn answer(request: &RecordedRequest) -> ScriptedReply {
     }
     let said = last.map(harness::Message::text).unwrap_or_default();
     let call = format!("call-{}", messages.iter().count());
-    let short = Duration::from_millis(60);
+    let (short, long) = (Duration::from_millis(60), Duration::from_millis(150));
     if let Some((_, city)) = said.split_once("weather in ") {
         let city = json!(city.trim_end_matches(['?', '.'])).to_string();
         let looks = reply().text("I look.").begin_call(call, "weather").arguments("{\"city\": ");
@@ -105,12 +96,14 @@ fn answer(request: &RecordedRequest) -> ScriptedReply {
     }
     if let Some(to) = said.strip_prefix("count to ").and_then(|to| to.trim().parse::<u32>().ok()) {
         let numbers = (1..=to.min(1000)).map(|number| format!("{number} "));
-        return numbers.fold(reply(), |reply, number| {
-            reply.text_in([number]).pause(Duration::from_millis(150))
-        });
+        return numbers.fold(reply(), |reply, number| reply.text_in([number]).pause(long));
     }
     match said.as_str() {
         "remove the notes" => reply().begin_call(call, "remove_notes").arguments("{}").end_call(),
+        "remove the notes twice" => {
+            let first = reply().call_with_id(format!("{call}a"), "remove_notes", json!({}));
+            first.call_with_id(format!("{call}b"), "remove_notes", json!({}))
+        }
         "book a table" => reply().begin_call(call, "book_table").arguments("{}").end_call(),
         _ => reply().text(format!(
             "I know the **weather in** a city, **count to** a number, **book a table** and **remove the notes**. You said:\n\n{said}"

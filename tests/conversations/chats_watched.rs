@@ -624,3 +624,33 @@ fn a_refused_message_may_hold_a_run_of_the_same_conversation() {
     });
     told.recv_timeout(Duration::from_secs(60)).expect("nothing hangs");
 }
+
+#[tokio::test]
+async fn who_watches_while_a_run_opens_its_conversation_sees_that_run_and_the_one_before_as_earlier()
+ {
+    let journal = MemoryJournal::new();
+    let agent = Agent::builder(ScriptedProvider::new([
+        reply().text("1"),
+        reply().text("2"),
+        reply().text("3"),
+    ]));
+    let agent = agent.build().unwrap();
+    let said = async |chats: &Chats, words: &str| {
+        // The message is on its way, and nothing has read it yet.
+        let (run, watcher) = tokio::join!(chats.send("a", words).into_future(), chats.watch("a"));
+        let mut watcher = watcher.unwrap();
+        let earlier = watcher.earlier().await.unwrap();
+        let first = watcher.next().await.unwrap();
+        let Event::RunStarted { said: Some(said) } = first.event.as_event() else {
+            panic!("{first:?}")
+        };
+        assert_eq!(said.text(), words);
+        run.unwrap().finish().await.unwrap();
+        earlier.iter().filter(|it| matches!(it.event.as_event(), Event::RunStarted { .. })).count()
+    };
+    let chats = Chats::new(&agent, &journal);
+    assert_eq!(said(&chats, "one").await, 0);
+    assert_eq!(said(&chats, "two").await, 1);
+    chats.close().await;
+    assert_eq!(said(&Chats::new(&agent, &journal), "three").await, 2);
+}

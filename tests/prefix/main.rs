@@ -1,6 +1,7 @@
 //! Programs that change while their conversations live on, before servers that bind reasoning to its prefix.
 
 mod caches;
+mod detours;
 mod lives;
 mod policies;
 #[cfg(unix)]
@@ -53,6 +54,15 @@ struct Vendor {
 
 impl Vendor {
     async fn start(wire: &'static str, check: PrefixCheck) -> Self {
+        Self::start_refusing(wire, check, |_| None).await
+    }
+
+    /// A vendor that refuses some requests in these words, for another reason than the check.
+    async fn start_refusing(
+        wire: &'static str,
+        check: PrefixCheck,
+        refuses: fn(&Value) -> Option<&'static str>,
+    ) -> Self {
         let check = Arc::new(check);
         let script = Arc::new(Mutex::new(VecDeque::new()));
         let next = Arc::clone(&script);
@@ -60,6 +70,12 @@ impl Vendor {
         let server = check
             .serve(move |request, proof| {
                 let body = request.json();
+                if let Some(words) = refuses(&body) {
+                    return anthropic::error(400, "invalid_request_error", words);
+                }
+                if request.path().ends_with("/compact") || body.get("compaction").is_some() {
+                    return random::summary(wire, &body, proof);
+                }
                 let say = next.lock().unwrap().pop_front().unwrap_or(Say::Text("Done."));
                 calls += 1;
                 let id = format!("call_{calls}");

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use harness::{
-    Agent, Chat, ErrorKind,
+    Agent, Chat, ErrorKind, Reply, Stopped,
     agent::PrefixPolicy,
     journal::{Fact, Journal, MemoryJournal},
     models::{Model, Models},
@@ -17,6 +17,16 @@ use crate::{SUMMARY, Say, Vendor, begin, tool};
 
 /// Sends a message and returns the changes that the run tells of.
 pub(crate) async fn changes(chat: &mut Chat, message: &str) -> Vec<Value> {
+    let (seen, ended) = try_changes(chat, message).await;
+    ended.unwrap();
+    seen
+}
+
+/// The changes of the prefix that this run tells, and how it has ended.
+pub(crate) async fn try_changes(
+    chat: &mut Chat,
+    message: &str,
+) -> (Vec<Value>, Result<Reply, Stopped>) {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let sees = Arc::clone(&seen);
     let run = chat.send(message).on_event(move |event| {
@@ -25,9 +35,9 @@ pub(crate) async fn changes(chat: &mut Chat, message: &str) -> Vec<Value> {
             sees.lock().unwrap().push(json);
         }
     });
-    run.await.unwrap();
+    let ended = run.await;
     let seen = seen.lock().unwrap();
-    seen.clone()
+    (seen.clone(), ended)
 }
 
 async fn sets(journal: &MemoryJournal) -> usize {
@@ -328,4 +338,34 @@ async fn a_model_that_cannot_stop_thinking_gets_its_lowest_level() {
     let agent = other.program("Be brief.", []).build().unwrap();
     agent.run("One?").settings(off).await.unwrap();
     assert_eq!(other.last()["reasoning"]["effort"], "none");
+}
+
+/// OpenAI refuses a choice of a tool that its list of tools does not have.
+#[tokio::test]
+async fn a_choice_names_a_tool_behind_the_messages_or_one_that_is_not_offered() {
+    let vendor = Vendor::start("responses", PrefixCheck::refusing()).await;
+    let journal = MemoryJournal::new();
+    let before = vendor.program("Be brief.", [tool("look", "Looks.")]).build().unwrap();
+    let mut chat = before.open(&journal, "c").await.unwrap();
+    begin(&vendor, &mut chat).await;
+    drop(chat);
+    let tools = [tool("look", "Looks."), tool("see", "Sees.")];
+    let after = vendor.program("Be brief.", tools).build().unwrap();
+    let mut chat = after.open(&journal, "c").await.unwrap();
+    let one = |name: &str| Settings {
+        tool_choice: Some(ToolChoice::Tool(name.to_owned())),
+        ..Settings::default()
+    };
+    chat.send("Three?").settings(one("see")).await.unwrap();
+    assert_eq!(vendor.last()["tool_choice"], "required");
+    chat.send("Four?").settings(one("look")).await.unwrap();
+    assert_eq!(vendor.last()["tool_choice"], json!({"type": "function", "name": "look"}));
+    let sent = vendor.server.requests().len();
+    for name in ["see", "look"] {
+        let others = ["look", "see"].into_iter().filter(|it| *it != name);
+        let stopped = chat.send("Five?").only_tools(others).settings(one(name)).await.unwrap_err();
+        assert_eq!(stopped.error().unwrap().last().kind(), ErrorKind::Configuration, "{name}");
+    }
+    assert_eq!(vendor.server.requests().len(), sent);
+    assert_eq!((vendor.check.kept(), vendor.check.refusals()), (4, 0));
 }

@@ -104,11 +104,6 @@ async fn serve(
                 return summary(wire, &body, proof);
             }
             traffic.answered.fetch_add(1, Ordering::Relaxed);
-            // Old models bind nothing.
-            let proof = match body["model"] == "claude-sonnet-4-5" {
-                true => "old",
-                false => proof,
-            };
             calls += 1;
             let mut random = traffic.random.lock().unwrap();
             say(wire, &body, proof, &format!("{wire}_{calls}"), &mut random)
@@ -118,7 +113,7 @@ async fn serve(
 }
 
 /// The vendor's own summary.
-fn summary(wire: &str, body: &Value, proof: &str) -> Answer {
+pub(crate) fn summary(wire: &str, body: &Value, proof: &str) -> Answer {
     if wire == "anthropic" {
         let block = json!({"type": "compaction", "content": "So far.", "signature": proof});
         return anthropic::body().block(block).stop("compaction").usage(size(body), 9).answer();
@@ -198,8 +193,9 @@ fn a_tool(name: &'static str, random: &mut fastrand::Rng) -> Tool {
     })
 }
 
-const MODELS: [(&str, &str); 5] = [
+const MODELS: [(&str, &str); 6] = [
     ("anthropic", "claude-opus-5-5"),
+    ("anthropic", "claude-sonnet-5-5"),
     ("anthropic", "claude-opus-5-5"),
     ("anthropic", "claude-sonnet-4-5"),
     ("responses", "gpt-6.1-sol"),
@@ -256,6 +252,12 @@ struct Expected {
     /// How many pieces of reasoning each wire could get back; `None` if only the vendor's summary knows it.
     alive: [Option<usize>; 2],
     form: Form,
+    /// The model that was asked last, of those that bind their reasoning.
+    model: String,
+    /// Whether the vendor has made a summary, so that each model sees other messages.
+    by_vendor: bool,
+    /// How many pieces of reasoning are of models that bind nothing, since such a model was asked last.
+    unbound: u64,
     /// Whether the open run wants a typed answer.
     typed: bool,
 }
@@ -303,6 +305,7 @@ struct Program<'a, C> {
     agent: Agent,
     /// The number of its wire.
     at: usize,
+    model: &'static str,
     binds: bool,
     by_vendor: bool,
 }
@@ -341,7 +344,7 @@ where
     let binds = model != "claude-sonnet-4-5";
     let mut chat = agent.open(journal, &life.name).await.unwrap();
     let steps = random.u32(2..6);
-    let mut program = Program { random, life, counts, agent, at, binds, by_vendor };
+    let mut program = Program { random, life, counts, agent, at, model, binds, by_vendor };
     for step in 0..steps {
         chat = program.step(chat, journal, step).await;
     }
@@ -405,17 +408,26 @@ where
         let known = &mut life.known;
         known.typed = typed;
         let form = known.form.next(strict, typed && at == 1);
-        if seen.left_out > 0 {
-            // Earlier reasoning of a model that binds nothing was made behind anything.
+        let is_other = known.by_vendor && known.model != self.model;
+        // Reasoning of a model that binds nothing was made behind anything. It alone is left out.
+        if seen.left_out > 0 && seen.left_out != known.unbound && !is_other {
             if matches!(form, Form::Known { .. }) && form == known.form {
                 life.faults.push(format!("reasoning is left out without need: {known:?}"));
             }
             known.alive = [Some(0), Some(0)];
+        }
+        if seen.left_out > 0 {
+            known.unbound = 0;
             life.left_out += seen.left_out;
         }
         if !self.binds {
+            known.unbound += u64::try_from(requests).unwrap();
             return;
         }
+        if is_other {
+            known.alive = [None, None];
+        }
+        known.model = self.model.to_owned();
         known.form = form;
         let kept = after.kept[at];
         let made = requests - 1;
@@ -471,6 +483,7 @@ where
                 if compacted.is_ok() {
                     let alive = if self.by_vendor { None } else { Some(0) };
                     self.life.known.alive = [alive, alive];
+                    (self.life.known.by_vendor, self.life.known.unbound) = (self.by_vendor, 0);
                     self.life.places.clear();
                 }
             }

@@ -7,8 +7,9 @@ use std::sync::{
 
 use harness::{
     Agent, AnthropicProvider, OpenAIProvider, Tool,
-    agent::AgentBuilder,
-    journal::MemoryJournal,
+    agent::{AgentBuilder, Machine},
+    journal::{Fact, MemoryJournal, Prefix},
+    message::{Message, Role},
     policy::RetryPolicy,
     provider::Settings,
     testing::{Answer, LoopbackServer, PrefixCheck, anthropic, responses},
@@ -17,7 +18,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::{Say, Vendor, WIRES, begin, policies::changes, tool};
+use crate::{
+    Say, Vendor, WIRES, begin,
+    policies::{changes, try_changes},
+    tool,
+};
 
 /// A program before a server of this wire, with a provider that has the vendor's name or none.
 fn program(wire: &str, url: &str, is_named: bool, system: &str) -> AgentBuilder {
@@ -95,23 +100,28 @@ async fn a_server_that_refuses_what_is_sent_behind_messages_gets_it_before_them(
         assert!(last["tools"].to_string().contains("Sees."), "{last}");
         let counts = (check.kept(), check.refusals(), refused.load(Ordering::Relaxed));
         assert_eq!(counts, (1, 0, 1), "{words}");
+        drop(chat);
+        // Another process reads from the journal what the server refuses.
+        let last = program("Be honest.", vec![tool("see", "Sees.")]);
+        let mut chat = last.open(&journal, "c").await.unwrap();
+        let told = changes(&mut chat, "Four?").await;
+        assert_eq!(told.iter().map(|it| &it["appended"]).collect::<Vec<_>>(), [false], "{told:?}");
+        assert_eq!((check.refusals(), refused.load(Ordering::Relaxed)), (0, 1), "{words}");
     }
 }
 
 /// A server that has answered a request with additions accepts them, so a later refusal is about something else.
 #[tokio::test]
 async fn a_refusal_of_a_message_leaves_additions_as_they_are_that_the_server_has_accepted() {
-    for wire in WIRES {
+    let refusals =
+        ["the picture is not readable", "no file of this name in the system of this developer"];
+    for (wire, words) in WIRES.into_iter().flat_map(|wire| refusals.map(|words| (wire, words))) {
         let check = Arc::new(PrefixCheck::refusing());
         let checks = Arc::clone(&check);
         let server = LoopbackServer::answering(move |request| {
             let body = request.json().to_string();
             if body.contains("Bad?") && !body.contains("Good?") {
-                return anthropic::error(
-                    400,
-                    "invalid_request_error",
-                    "the picture is not readable",
-                );
+                return anthropic::error(400, "invalid_request_error", words);
             }
             checks.check(request).map_or_else(|refusal| refusal, |proof| done(wire, &proof))
         })
@@ -286,5 +296,128 @@ async fn settings_of_calls_hold_in_a_conversation_that_began_without_tools() {
             [&last["parallel_tool_calls"], &last["tool_choice"]["disable_parallel_tool_use"]];
         assert!(told.contains(&&json!(wire == "anthropic")), "{last}");
         assert_eq!((vendor.check.lost(), vendor.check.refusals()), (0, 0));
+    }
+}
+
+/// Only a server that has answered without additions has refused them.
+#[tokio::test]
+async fn a_refusal_of_a_message_that_comes_with_a_change_leaves_the_next_change_behind_messages() {
+    for wire in WIRES {
+        let refuses = |body: &Value| {
+            let body = body.to_string();
+            let is_bad = body.contains("Bad?") && !body.contains("Good?");
+            is_bad.then_some("the picture is not readable")
+        };
+        let vendor = Vendor::start_refusing(wire, PrefixCheck::refusing(), refuses).await;
+        let journal = MemoryJournal::new();
+        let program = |system: &str| vendor.program(system, []).build().unwrap();
+        let mut chat = program("Be brief.").open(&journal, "c").await.unwrap();
+        chat.send("One?").await.unwrap();
+        drop(chat);
+        let mut chat = program("Be kind.").open(&journal, "c").await.unwrap();
+        chat.send("Bad?").await.unwrap_err();
+        chat.send("Good?").await.unwrap();
+        drop(chat);
+        let mut chat = program("Be honest.").open(&journal, "c").await.unwrap();
+        let told = changes(&mut chat, "Three?").await;
+        assert_eq!(told.iter().map(|it| &it["appended"]).collect::<Vec<_>>(), [true], "{told:?}");
+        chat.send("Four?").await.unwrap();
+        assert_eq!((vendor.check.kept(), vendor.check.refusals()), (3, 0), "{wire}");
+    }
+}
+
+/// A fact that cannot be applied moves no addition.
+#[test]
+fn a_message_that_cannot_be_added_leaves_additions_where_they_are() {
+    let mut machine = Machine::new();
+    let set = |system: &str, appended| Fact::PrefixSet {
+        prefix: Some(Box::new(Prefix::new(Some(system.to_owned()), Vec::new(), String::new()))),
+        appended,
+        left_out: 0,
+        messages: Vec::new(),
+        change: String::new(),
+        refusal: None,
+    };
+    let facts = [
+        Fact::UserSaid { message: Message::user("One?"), limits: None },
+        set("Be brief.", false),
+        set("Be kind.", true),
+    ];
+    facts.iter().for_each(|fact| machine.apply(fact).unwrap());
+    let before = format!("{machine:?}");
+    let empty = Fact::Steered { message: Message::new(Role::User, Vec::new()) };
+    machine.apply(&empty).unwrap_err();
+    assert_eq!(format!("{machine:?}"), before);
+}
+
+/// A server that answers with this error while a message of the user asks for it.
+async fn fails_on(
+    check: &Arc<PrefixCheck>,
+    wire: &'static str,
+    (status, words): (u16, &'static str),
+) -> LoopbackServer {
+    let checks = Arc::clone(check);
+    LoopbackServer::answering(move |request| {
+        let body = request.json();
+        let all = body["messages"].as_array().or(body["input"].as_array()).unwrap();
+        let said = all.iter().rev().find(|it| it["role"] == "user").unwrap().to_string();
+        if said.contains("Bad?") {
+            return anthropic::error(status, "invalid_request_error", words);
+        }
+        checks.check(request).map_or_else(|refusal| refusal, |proof| done(wire, &proof))
+    })
+    .await
+    .unwrap()
+}
+
+/// Such a refusal says nothing about reasoning, and no answer shows that the reasoning was the reason.
+#[tokio::test]
+async fn a_refusal_for_another_reason_costs_no_reasoning() {
+    let words = "Your organization has disabled this workspace.";
+    for wire in WIRES {
+        let check = Arc::new(PrefixCheck::refusing());
+        let server = fails_on(&check, wire, (400, words)).await;
+        let program = |system: &str| program(wire, &server.url(), true, system).build().unwrap();
+        let journal = MemoryJournal::new();
+        program("Be brief.").open(&journal, "c").await.unwrap().send("One?").await.unwrap();
+        let mut chat = program("Be kind.").open(&journal, "c").await.unwrap();
+        let (told, ended) = try_changes(&mut chat, "Bad?").await;
+        assert_eq!(told.iter().map(|it| &it["left_out"]).collect::<Vec<_>>(), [0], "{told:?}");
+        assert_eq!(ended.unwrap_err().error().unwrap().last().status(), Some(400));
+        assert_eq!(server.requests().len(), 3, "it is asked once without what is behind messages");
+        assert_eq!(changes(&mut chat, "Good?").await, Vec::<Value>::new());
+        drop(chat);
+        let mut chat = program("Be kind.").open(&journal, "c").await.unwrap();
+        assert_eq!(changes(&mut chat, "Better?").await, Vec::<Value>::new());
+        assert_eq!((check.kept(), check.refusals()), (2, 0), "{wire}");
+    }
+}
+
+/// Without an answer, a program can go back to its earlier version, and nothing is lost.
+#[tokio::test]
+async fn reasoning_is_left_out_only_with_an_answer() {
+    for wire in WIRES {
+        let check = Arc::new(PrefixCheck::refusing());
+        let server = fails_on(&check, wire, (401, "The key is wrong.")).await;
+        let program = |system: Option<&str>| {
+            let program = program(wire, &server.url(), true, system.unwrap_or_default());
+            program.build().unwrap()
+        };
+        let journal = MemoryJournal::new();
+        let mut chat = program(Some("Be brief.")).open(&journal, "c").await.unwrap();
+        chat.send("One?").await.unwrap();
+        chat.send("Two?").await.unwrap();
+        drop(chat);
+        let strict = || Settings { strict_tools: Some(true), ..Settings::default() };
+        let mut chat = program(Some("Be brief.")).open(&journal, "c").await.unwrap();
+        chat.send("Bad?").settings(strict()).await.unwrap_err();
+        drop(chat);
+        let mut chat = program(Some("Be brief.")).open(&journal, "c").await.unwrap();
+        assert_eq!(changes(&mut chat, "Three?").await, Vec::<Value>::new());
+        assert_eq!(check.kept(), 2, "{wire}");
+        chat.send("Four?").settings(strict()).await.unwrap();
+        assert_eq!((check.kept(), check.refusals()), (0, 0), "{wire}");
+        chat.send("Five?").settings(strict()).await.unwrap();
+        assert_eq!((check.kept(), check.refusals()), (1, 0), "{wire}");
     }
 }

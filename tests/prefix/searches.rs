@@ -4,6 +4,7 @@ use harness::{
     Chat, Tool,
     agent::AgentBuilder,
     journal::MemoryJournal,
+    message::CallOutcome,
     provider::{Settings, ToolChoice},
     testing::PrefixCheck,
     tool::ToolSearch,
@@ -171,5 +172,74 @@ async fn a_typed_answer_beside_a_search() {
         chat.send("Five?").await.unwrap();
         chat.send("Six?").await.unwrap();
         assert_eq!((vendor.check.kept(), vendor.check.refusals()), (8, 0), "{wire}");
+    }
+}
+
+/// The vendors move what a search has found out of the list of tools. A search that has found nothing else says so in
+/// words, like one that has found nothing.
+#[tokio::test]
+async fn the_next_program_lets_the_model_search_for_a_tool_that_it_has() {
+    let dens = || tool_of("fox", "Tells of the fox.", json!({"den": {"type": "integer"}}));
+    for wire in WIRES {
+        for (next, told, query) in [
+            (fox(), None, "fox"),
+            (fox(), None, "fox gnu"),
+            (dens(), Some("the tool `fox`"), "fox gnu"),
+        ] {
+            let vendor = Vendor::start(wire, PrefixCheck::refusing()).await;
+            let journal = MemoryJournal::new();
+            let always = ToolSearch::new().share(0).always(["look", "fox"]);
+            let before = program(&vendor, vec![fox()]).tool_search(always).build().unwrap();
+            let mut chat = before.open(&journal, "c").await.unwrap();
+            begin(&vendor, &mut chat).await;
+            drop(chat);
+            let after = program(&vendor, vec![next]).build().unwrap();
+            let mut chat = after.open(&journal, "c").await.unwrap();
+            let arguments =
+                if told.is_some() { json!({"den": 7}) } else { json!({"city": "Rome"}) };
+            let fox = || Say::Call("fox", arguments.clone());
+            vendor.says([fox(), Say::Call("tool_search", json!({ "query": query })), fox()]);
+            let seen = changes(&mut chat, "Three?").await;
+            let seen: Vec<_> = seen.iter().map(|it| (&it["change"], &it["appended"])).collect();
+            let told = told.map(Value::from);
+            assert_eq!(seen, told.iter().map(|it| (it, &Value::Bool(true))).collect::<Vec<_>>());
+            let calls = query.contains("gnu").then(|| Say::Call("gnu", json!({"city": "Rome"})));
+            let kept = 7 + usize::from(calls.is_some());
+            vendor.says(calls);
+            chat.send("Four?").await.unwrap();
+            let last = vendor.last();
+            let references = last.to_string().matches("tool_reference").count();
+            let outputs = last.to_string().matches("tool_search_output").count();
+            let results = chat.transcript().messages().iter().flat_map(|it| it.results());
+            for result in results {
+                assert_eq!(result.outcome(), CallOutcome::Succeeded, "{}", result.to_text());
+            }
+            assert_eq!(references + outputs, kept - 7, "{wire} {last}");
+            assert_eq!((vendor.check.kept(), vendor.check.refusals()), (kept, 0), "{wire}");
+        }
+    }
+}
+
+/// Such a server gets all found tools in the list of tools, or behind the messages.
+#[tokio::test]
+async fn a_server_refuses_what_a_search_has_found_at_its_place() {
+    for wire in WIRES {
+        let refuses = |body: &Value| {
+            let is_found = body.to_string().contains("\"defer_loading\":true");
+            is_found.then_some("tools.3.defer_loading: Extra inputs are not permitted")
+        };
+        let vendor = Vendor::start_refusing(wire, PrefixCheck::refusing(), refuses).await;
+        let mut chat = program(&vendor, vec![fox()]).build().unwrap().chat();
+        search(&vendor, &mut chat).await;
+        chat.send("Four?").await.unwrap();
+        let (kept, refusals) = (vendor.check.kept(), vendor.check.refusals());
+        vendor.says([
+            Say::Call("tool_search", json!({"query": "gnu"})),
+            Say::Call("gnu", json!({"city": "Rome"})),
+        ]);
+        assert_eq!(changes(&mut chat, "Five?").await.len(), 1);
+        chat.send("Six?").await.unwrap();
+        let all = (vendor.check.kept() - kept, vendor.check.refusals());
+        assert_eq!(all, (4, refusals), "{wire} {kept}");
     }
 }

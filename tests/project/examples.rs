@@ -7,6 +7,10 @@ use std::{
     process::{Command, Stdio},
 };
 
+use harness::{
+    Agent,
+    testing::{ScriptedProvider, reply},
+};
 use harness_test_support::refusing::RefusingPort;
 
 use crate::tmux::built;
@@ -151,6 +155,8 @@ fn what_is_wrong_with_a_recorded_answer_or_trace_is_said() {
         ("decode", vec!["--wire", "chat", &nosuch], 1, "nosuch: No such file"),
         ("trace", vec![&empty], 1, "empty holds no event"),
         ("trace", vec![&nosuch, "--html"], 1, "nosuch: No such file"),
+        ("trace", vec!["--compare", &empty], 1, "empty holds no event"),
+        ("trace", vec!["--compare"], 2, "`--compare` needs two FILEs"),
     ] {
         let Some((ended, out, err)) = ended(name, &arguments) else { return };
         assert_eq!(ended, Some(code), "{name} {arguments:?}: {err}");
@@ -161,6 +167,40 @@ fn what_is_wrong_with_a_recorded_answer_or_trace_is_said() {
         let Some((_, help, _)) = ended(name, &["--help"]) else { return };
         assert!(help.contains(says) && help.lines().count() > 2, "{name}: {help}");
     }
+}
+
+/// The trace of a run with these words of the model.
+fn traced(text: &str) -> String {
+    let model = ScriptedProvider::new([reply().text(text)]);
+    let agent = Agent::builder(model).build().expect("an agent");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let reply = runtime.expect("a runtime").block_on(agent.run("Hello.").into_future());
+    let reply = reply.expect("an answer");
+    let lines = reply.trace().events().iter();
+    lines.map(|event| serde_json::to_string(event).expect("JSON") + "\n").collect()
+}
+
+#[test]
+fn two_traces_are_compared() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let files = [("one", "Hi."), ("same", "Hi."), ("other", "Ho.")].map(|(name, text)| {
+        let path = folder.path().join(name);
+        fs::write(&path, traced(text)).expect("a file");
+        path.display().to_string()
+    });
+    let [one, same, other] = &files;
+    let compare = |with, more: &[&str]| ended("trace", &[&["--compare", one, with], more].concat());
+    let Some((code, out, err)) = compare(same, &[]) else { return };
+    assert_eq!(code, Some(0), "{err}");
+    assert_eq!(out, "The facts of both traces are the same.\n");
+    let Some((code, out, _)) = compare(other, &[]) else { return };
+    assert_eq!(code, Some(0));
+    let sides = [(one, "Hi."), (other, "Ho.")];
+    let expected = sides.map(|(file, text)| format!("{file}, event 4:\nmodel -> \"{text}\"\n"));
+    assert_eq!(out, expected.concat());
+    let Some((code, out, _)) = compare(other, &["--html"]) else { return };
+    assert!(code == Some(0) && out.starts_with("<!doctype html>"), "{out}");
+    assert!(out.contains("\"difference\":[{\"event\":3"), "{out}");
 }
 
 /// An error of a connection says its cause once, and how often it came.

@@ -84,7 +84,13 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("policy", &["error", "message", "models", "provider", "secret", "tool", "journal", "unwind"]),
     ("journal", &["error", "message", "provider", "secret", "tool", "unwind"]),
     ("context", &["error", "journal", "message", "provider", "tool"]),
-    ("trace", &["error", "message", "secret", "tool", "provider", "policy", "journal", "unwind"]),
+    (
+        "trace",
+        &[
+            "error", "message", "models", "secret", "tool", "provider", "policy", "journal",
+            "unwind",
+        ],
+    ),
     (
         "agent",
         &[

@@ -601,7 +601,7 @@ async fn pictures_and_limits_that_cannot_be_held_are_told() {
 }
 
 #[test]
-fn a_page_shows_every_turn_and_call_and_no_markup_of_theirs() {
+fn an_id_that_comes_again_is_a_call_of_its_own() {
     let event = |at_us: u64, what: Value| {
         let mut event = json!({"v": 1, "run": "run_1", "at_us": at_us});
         let (event_map, what) = (event.as_object_mut().expect("a map"), what);
@@ -648,28 +648,4 @@ fn a_page_shows_every_turn_and_call_and_no_markup_of_theirs() {
     ];
     let shown = trace::pretty(&[&events[..], &second].concat());
     assert!(shown.ends_with("  hear({})\n  -> heard\n"), "{shown}");
-    let mut other = [
-        event(0, json!({"event": "turn_started", "turn": 1})),
-        event(
-            0,
-            json!({"event": "retried", "attempt": 1, "of": 5, "wait_us": 500, "cause": "<b>"}),
-        ),
-        event(
-            1000,
-            json!({"event": "interrupted", "cause": {"by": "program"}, "text": "",
-                              "usage": {}}),
-        ),
-    ];
-    other.iter_mut().for_each(|event| event.run = "run_2".to_owned());
-    let both = trace::page(&[&events[..], &other].concat());
-    assert_eq!(both.matches("<section>").count(), 2);
-    assert!(both.contains("bar wait\" style=\"left:0.0000%;width:50.0000%\""), "{both}");
-    assert!(!both.contains("title=\"<b>"), "{both}");
-
-    let page = trace::page(&events);
-    assert!(page.contains("<i style=\"width:39%\"></i><b>999 ms</b>"), "pale until a word: {page}");
-    assert!(page.contains("model, turn 1") && page.contains(">look</div>"), "{page}");
-    assert!(page.contains("bar early\" style=\"left:25.0000%;width:12.5000%\""), "{page}");
-    assert!(!page.contains("<script") && !page.contains("<b>\""), "{page}");
-    assert!(!page.contains("http"), "it needs nothing else");
 }

@@ -77,6 +77,28 @@ fn the_client_reads_every_kind_of_event() {
 }
 
 #[test]
+fn a_call_that_was_answered_during_the_run_is_no_interrupt_at_its_end() {
+    let call = |id: &str| json!({"id": id, "name": "remove", "arguments": "{}"});
+    let wait =
+        |nonce: &str| json!({"for": "approval", "repeat": "never", "question": {"nonce": nonce}});
+    let mut all = vec![
+        json!({"type": "run_started"}),
+        json!({"type": "tool_waits", "call": call("c1"), "wait": wait("n1")}),
+        json!({"type": "tool_waits", "call": call("c2"), "wait": wait("n2")}),
+        json!({"type": "tool_waits", "call": call("c3"), "wait": wait("n3")}),
+        json!({"type": "tool_call", "call": call("c1")}),
+        json!({"type": "tool_denied", "call": call("c2"), "reason": "no"}),
+    ];
+    let usage = harness::Usage::default();
+    all.push(json!({"type": "run_ended", "outcome": "waiting", "usage": usage}));
+    let stream = encoded(AgUiStream::new("c", "r"), &all);
+    for (id, times) in [("n1", 0), ("n2", 0), ("n3", 1)] {
+        let interrupt = format!("{{\"id\":\"{id}\",\"reason\"");
+        assert_eq!(stream.matches(&interrupt).count(), times, "{id}: {stream}");
+    }
+}
+
+#[test]
 fn an_end_tells_how_the_run_has_ended() {
     let usage = serde_json::to_value(harness::Usage::default()).expect("JSON");
     let end = |outcome: &Value| {

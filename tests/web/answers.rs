@@ -1,20 +1,25 @@
 //! What a client says of the past counts for nothing, and an answer counts once.
 
-use crate::server::Server;
+use std::sync::Arc;
+
+use crate::{ag_ui, server::Server};
 use futures_util::StreamExt as _;
 use harness::{
-    Agent, Event, ToolContext, ToolError,
-    agent::Chats,
+    Agent, Event, Outcome, ToolContext, ToolError,
+    agent::{ChatRun, Chats, Numbered},
     journal::MemoryJournal,
     policy::ApprovalRequest,
     testing::{ScriptedProvider, reply},
-    tool, tools,
+    tool, tools, toolset,
     web::{
-        ClientAnswer, ClientDecision, ClientInput, answer_waiting, public_event,
+        ClientAnswer, ClientDecision, ClientInput,
+        ag_ui::AgUiStream,
+        answer_waiting, public_event,
         ui_message::{UiMessageStream, decode_request},
     },
 };
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 /// Removes notes.
 #[tool(side_effects = "mutate")]
@@ -238,4 +243,103 @@ async fn an_answer_counts_for_the_question_that_was_shown_and_not_for_an_equal_o
     server.inbox.settle("c", second.answered(4)).await.expect("it waits");
     let reply = server.chats.resume("c").await.expect("a run").finish().await.expect("an answer");
     assert_eq!(reply.results().iter().next().expect("a result").1.to_text(), "4 seats");
+}
+
+/// Lets calls go on one by one.
+#[derive(Default)]
+struct Turnstile {
+    begun: Notify,
+    goes_on: Notify,
+}
+
+#[toolset]
+impl Turnstile {
+    /// Removes notes, when it may.
+    #[tool(side_effects = "mutate")]
+    async fn remove_slowly(
+        &self,
+        /** Which */
+        name: String,
+    ) -> String {
+        self.begun.notify_one();
+        self.goes_on.notified().await;
+        format!("removed {name}")
+    }
+}
+
+/// Two slow removals that wait, and what lets them go on.
+async fn two_wait_slowly() -> (Server, Vec<String>, Arc<Turnstile>) {
+    let model = ScriptedProvider::new([
+        reply()
+            .call("remove_slowly", json!({"name": "a"}))
+            .call("remove_slowly", json!({"name": "b"})),
+        reply().text("Done."),
+    ]);
+    let turnstile = Arc::new(Turnstile::default());
+    let server = Server::start(model, turnstile.tools()).await;
+    let run = server.chats.send("c", "Remove them.").await.expect("a run");
+    run.finish().await.expect_err("calls wait");
+    let waiting = server.inbox.waiting("c").await.expect("the calls");
+    let nonces = waiting.iter().map(|open| open.question().expect("a question").nonce).collect();
+    (server, nonces, turnstile)
+}
+
+/// Answers as one tab, and reads the run as that tab.
+async fn approve(server: &Server, id: &str) -> ChatRun {
+    let approve = [ClientAnswer::new(id, ClientDecision::Approve)];
+    assert_eq!(answer_waiting(&server.inbox, "c", &approve, None).await.expect("a count"), 1);
+    server.chats.resume("c").await.expect("a run")
+}
+
+#[tokio::test]
+async fn two_answers_of_two_tabs_at_once_count_once_each_and_both_tabs_see_the_run_go_on() {
+    let (server, ids, turnstile) = two_wait_slowly().await;
+    let mut one = approve(&server, &ids[0]).await;
+    turnstile.begun.notified().await;
+    // The first call runs while the second tab answers.
+    let mut other = approve(&server, &ids[1]).await;
+    // The second tab sees at once what the first one has begun, and not only when the run has ended.
+    while !matches!(other.next().await.expect("it goes on").event.as_event(), Event::ToolCall(_)) {}
+    turnstile.goes_on.notify_one();
+    turnstile.begun.notified().await;
+    turnstile.goes_on.notify_one();
+    for run in [&mut one, &mut other] {
+        let mut stream = UiMessageStream::new();
+        let text: String = run.map(|it| stream.encode(&it)).collect::<Vec<_>>().await.concat();
+        for once in ["removed a", "removed b", "Done.", "\"finishReason\":\"stop\""] {
+            assert_eq!(text.matches(once).count(), 1, "{once}: {text}");
+        }
+    }
+    for run in [one, other] {
+        assert_eq!(run.finish().await.expect("an answer").text(), "Done.");
+    }
+}
+
+#[tokio::test]
+async fn a_resume_goes_on_if_the_run_before_it_waits_again() {
+    let (server, ids, turnstile) = two_wait_slowly().await;
+    let one = approve(&server, &ids[0]).await;
+    turnstile.begun.notified().await;
+    let mut tabs = Vec::new();
+    for _ in 0..2 {
+        tabs.push(server.chats.resume("c").await.expect("a run"));
+    }
+    let message = server.chats.send("c", "Never mind.").await.expect("a run");
+    turnstile.goes_on.notify_one();
+    assert_eq!(one.finish().await.expect_err("it waits").outcome(), Outcome::Waiting);
+    for run in tabs {
+        let all: Vec<Numbered> = run.collect().await;
+        let runs = all.iter().filter(|it| matches!(it.event.as_event(), Event::RunStarted { .. }));
+        assert_eq!(runs.count(), 2, "{all:#?}");
+        let mut ui = UiMessageStream::new();
+        let text: String = all.iter().map(|event| ui.encode(event)).collect();
+        assert_eq!(text.matches("\"finishReason\"").count(), 1, "{text}");
+        assert_eq!(text.matches("[DONE]").count(), 1, "{text}");
+        let text = ag_ui::encoded_events(AgUiStream::new("c", "r"), &all);
+        for once in ["RUN_STARTED", "RUN_FINISHED", "removed a", r#""reason":"tool_call""#] {
+            assert_eq!(text.matches(once).count(), 1, "{once}: {text}");
+        }
+    }
+    // What waits in the queue comes after it.
+    assert_eq!(message.finish().await.expect("an answer").text(), "Done.");
 }

@@ -5,6 +5,7 @@ use crate::{
 };
 use futures_util::{FutureExt as _, StreamExt as _};
 use harness::{
+    Event, StopReason,
     agent::Numbered,
     models::Price,
     testing::{Gate, ScriptedProvider, reply},
@@ -78,6 +79,66 @@ fn the_snapshot_has_what_the_client_of_ag_ui_has_read() {
     assert_eq!(rest.collect::<Vec<_>>(), ["And?", "So."]);
 }
 
+/// What was said between calls, and what was said without a call beside it.
+type Said = [Vec<String>; 2];
+
+/// The text of all that is said together: before calls, or as an answer.
+fn said<'a>(together: impl IntoIterator<Item = (bool, &'a str)>) -> Said {
+    let mut said = Said::default();
+    for (has_calls, text) in together {
+        said[usize::from(!has_calls)].push(text.to_owned());
+    }
+    said
+}
+
+#[tokio::test]
+async fn a_page_can_tell_words_between_calls_from_the_answer() {
+    let multiplies = |a: i64| {
+        let call = json!({"a": a, "b": 2});
+        reply().reasoning("Hm.").text("First I multiply.").call("multiply", call)
+    };
+    let provider = ScriptedProvider::new([multiplies(2), multiplies(4), reply().text("It is 8.")]);
+    let agent = harness::Agent::builder(provider).tools(tools![ui_message::multiply]);
+    let run = agent.build().unwrap().run("What is it?");
+    let all: Vec<Numbered> = run.events().collect().await;
+    let expected = [vec!["First I multiply."; 2], vec!["It is 8."]];
+
+    let mut turns: Vec<(bool, String)> = Vec::new();
+    let mut words = String::new();
+    for event in &all {
+        match event.event.as_event() {
+            Event::Text(more) => words += more,
+            Event::TurnEnded { stop, .. } => {
+                turns.push((stop == StopReason::ToolCalls, std::mem::take(&mut words)));
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(said(turns.iter().map(|(calls, text)| (*calls, &**text))), expected);
+
+    let messages = UiMessageStream::new().messages(&all);
+    let parts = messages[1]["parts"].as_array().unwrap();
+    let steps = parts.split(|part| part["type"] == "step-start");
+    let texts = steps.flat_map(|step| {
+        let has_calls = step.iter().any(|part| part.get("toolCallId").is_some());
+        let texts = step.iter().filter(|part| part["type"] == "text");
+        texts.map(move |part| (has_calls, part["text"].as_str().unwrap()))
+    });
+    assert_eq!(said(texts), expected);
+
+    let began = &all[..1];
+    let again = AgUiStream::new("c", "r2").with_history(&all);
+    let stream = ag_ui::encoded_events(again, began);
+    let chunks = stream.lines().filter_map(|line| line.strip_prefix("data: "));
+    let mut chunks = chunks.map(|json| serde_json::from_str::<Value>(json).unwrap());
+    let snapshot = chunks.find(|it| it["type"] == "MESSAGES_SNAPSHOT").unwrap();
+    let messages = snapshot["messages"].as_array().unwrap().iter();
+    let texts = messages
+        .filter(|message| message["role"] == "assistant")
+        .map(|message| (message.get("toolCalls").is_some(), message["content"].as_str().unwrap()));
+    assert_eq!(said(texts), expected);
+}
+
 #[test]
 fn the_cost_is_in_the_metadata() {
     let usage = json!({"input": 1000, "output": 100});
@@ -130,7 +191,7 @@ async fn a_resumed_run_is_told_once_to_a_page_that_is_loaded_while_it_goes_on() 
 
     let mut run = server.chats.resume("c").await.expect("a run");
     while let Some(event) = run.next().await {
-        if matches!(event.event.as_event(), harness::agent::Event::Text("It ")) {
+        if matches!(event.event.as_event(), Event::Text("It ")) {
             break;
         }
     }
@@ -181,5 +242,47 @@ async fn a_resumed_run_is_told_once_to_a_page_that_is_loaded_while_it_goes_on() 
         tokio::task::spawn_blocking(move || node("client.mjs", &command)).await.expect("node");
     if let Some(out) = out {
         assert_eq!(out["messages"], json!(messages), "{out:#}");
+    }
+}
+
+#[tokio::test]
+async fn the_stream_of_an_answer_goes_on_at_its_place_in_the_whole_message() {
+    let model = ScriptedProvider::new([
+        reply().reasoning("Hm.").text("I remove it.").call("remove", json!({"name": "a"})),
+        reply().text_in(["It ", "is "]).call("remove", json!({"name": "b"})),
+        reply().text("Done."),
+    ]);
+    let server = Server::start(model, tools![remove]).await;
+    server.chats.send("c", "Remove a.").await.expect("a run").finish().await.expect_err("a wait");
+    for _ in 0..2 {
+        let waiting = server.inbox.waiting("c").await.expect("the calls");
+        let id = waiting[0].question().expect("a question").nonce;
+        let approve = [ClientAnswer::new(id, ClientDecision::Approve)];
+        assert_eq!(answer_waiting(&server.inbox, "c", &approve, None).await.expect("a count"), 1);
+        let run = server.chats.resume("c").await.expect("a run");
+        let earlier = server.chats.watch("c").await.expect("a watcher").earlier().await;
+        let (earlier, all): (_, Vec<Numbered>) = (earlier.expect("events"), run.collect().await);
+        // The response to the answer has the run alone. What a page gets after a reload has the whole message.
+        let response = ui_message::encoded(UiMessageStream::new(), &all);
+        let whole = |id: Option<&str>| {
+            let stream = id.map_or_else(UiMessageStream::new, UiMessageStream::after);
+            ui_message::encoded(stream.with_beginning(&earlier), &all)
+        };
+        let lasting = |text: &str| {
+            text.split_inclusive("\n\n")
+                .filter(|event| !event.contains("\"transient\":true"))
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
+        for text in [response, whole(None)] {
+            let events: Vec<&str> = text.split_inclusive("\n\n").collect();
+            for (at, event) in events.iter().enumerate() {
+                let Some(id) = event.lines().find_map(|line| line.strip_prefix("id: ")) else {
+                    continue;
+                };
+                let both = format!("{}{}", events[..=at].concat(), whole(Some(id)));
+                assert_eq!(lasting(&both), lasting(&text), "after {id}: {both}");
+            }
+        }
     }
 }

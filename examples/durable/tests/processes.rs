@@ -143,6 +143,10 @@ fn one_process_asks_another_one_answers_and_a_third_one_goes_on() {
         assert_eq!(said.contains("Mail to ada@example.org"), mailed, "{said}");
         let (code, said) = approve_later(folder.path(), &["list"]);
         assert_eq!((code, said.as_str()), (Some(0), "No call waits.\n"));
+        let (code, page) = approve_later(folder.path(), &["trace"]);
+        assert!(code == Some(0) && page.starts_with("<!doctype html>"), "{page}");
+        let reason = if mailed { "\"sent\"" } else { "not on Monday" };
+        assert!(page.contains(reason) && page.contains("That is settled."), "{page}");
     }
 }
 

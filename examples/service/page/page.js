@@ -368,7 +368,7 @@ async function list(after) {
   const { conversations, next } = await response.json();
   const items = conversations.map((it) => make("li", {},
     make("a", { href: "#" + encodeURIComponent(it.id), "aria-current": it.id === id ? "page" : undefined }, it.title || it.id),
-    it.busy ? make("span", { class: "quiet" }, " · answers") : undefined));
+    it.busy || it.waits ? make("span", { class: "quiet" }, it.busy ? " · answers" : " · waits for you") : undefined));
   const ul = by("list").querySelector("ul");
   if (after) ul.append(...items);
   else ul.replaceChildren(...items);

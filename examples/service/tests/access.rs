@@ -98,6 +98,10 @@ async fn a_page_of_another_site_gets_nothing() {
         }
     }
     // Its own name can be that of this machine.
+    for host in ["127.0.0.1", "127.0.0.1:80", "localhost:3000", "[::1]", "[::1]:3000"] {
+        let request = service.client.get(service.url("/api/chats")).header("host", host);
+        assert_eq!(request.send().await.expect("one").status(), StatusCode::OK, "{host}");
+    }
     for host in ["evil.example", "evil.example:3000", "127.0.0.1.evil.example", ""] {
         let request = service.client.get(service.url("/api/chats")).header("host", host);
         assert_eq!(request.send().await.expect("one").status(), StatusCode::UNAUTHORIZED, "{host}");

@@ -1,6 +1,7 @@
 // The page in a real browser, against the service as a process.
 // node browser.mjs NPM SERVICE [PICTURES]: NPM is a folder in which `npm install puppeteer-core axe-core` has run, SERVICE the program, and
-// PICTURES a folder for screenshots. Without a browser it says so and passes.
+// PICTURES a folder for screenshots. Without a browser it says so and passes. With `npm install ai @ai-sdk/react react react-dom esbuild`
+// in NPM, a page with `useChat` (react.jsx) is tested, too.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -54,7 +55,7 @@ async function until(page, what, of = '#log') {
   const has = (selector, source, flags) => new RegExp(source, flags).test(document.querySelector(selector)?.innerText ?? '');
   try {
     await page.waitForFunction(has, { timeout: 30000, polling: 50 }, of, what.source, what.flags);
-  } catch { assert.fail(`${what} does not come: ${await text(page)}\n${await text(page, '#composer')}\n${faults}`); }
+  } catch { assert.fail(`${what} does not come: ${await text(page)}\n${await text(page, '#composer').catch(() => '')}\n${faults}`); }
 }
 async function say(page, words) {
   await page.focus('#words');
@@ -70,6 +71,37 @@ async function check(page, name) {
 async function picture(page, name) {
   if (pictures) await page.screenshot({ path: join(pictures, name + '.png') });
 }
+// ---- The page with `useChat`
+
+const installed = (name) => existsSync(join(npm, 'node_modules', name, 'package.json'));
+const lacks = ['ai', '@ai-sdk/react', 'react', 'react-dom', 'esbuild'].filter((name) => !installed(name));
+let bundle;
+async function reactTab(id) {
+  if (!bundle) {
+    const source = new URL('react.jsx', import.meta.url).pathname;
+    const { build } = require('esbuild');
+    const define = { 'process.env.NODE_ENV': '"production"' };
+    const options = { entryPoints: [source], bundle: true, format: 'esm', jsx: 'automatic', nodePaths: [join(npm, 'node_modules')], write: false, define };
+    bundle = (await build(options)).outputFiles[0].text;
+    const [, glue] = readFileSync(source, 'utf8').split(/\/\/ glue (?:begins|ends)\n/);
+    const lines = glue.split('\n').filter((line) => line.trim() && !line.trim().startsWith('//')).length;
+    console.log(`useChat: ${lines} lines of glue, with ai ${require(join(npm, 'node_modules/ai/package.json')).version}`);
+    assert.ok(lines <= 30, `${lines} lines of glue`);
+  }
+  const page = await browser.newPage();
+  page.on('pageerror', (error) => faults.push(String(error)));
+  await page.setRequestInterception(true);
+  page.on('request', (request) => {
+    const { pathname } = new URL(request.url());
+    if (pathname === '/react.html') request.respond({ contentType: 'text/html', body: '<!doctype html><title>useChat</title><body><script type="module" src="/react.js"></script>' });
+    else if (pathname === '/react.js') request.respond({ contentType: 'text/javascript', body: bundle });
+    else request.continue();
+  });
+  await page.goto(`http://${address}/react.html#${id}`);
+  await page.waitForSelector('#words');
+  return page;
+}
+
 const count = (textOf, what) => textOf.split(what).length - 1;
 async function idle(page) {
   await page.bringToFront();
@@ -253,6 +285,63 @@ const steps = {
     await picture(page, 'service');
     await page.close();
   },
+  async 'useChat: a question with a tool, a reload in the middle, a second tab, and stop'() {
+    const page = await reactTab('ra');
+    await say(page, 'What is the weather in Oslo?');
+    await until(page, /I have it\. Oslo: 7 degrees, rain/);
+    await until(page, /tool-weather: output-available/);
+    await idle(page);
+    await say(page, 'count to 1000');
+    await until(page, /1 2 3 4/);
+    await page.reload();
+    await until(page, /1 2 3 4 5 6 7 8/);
+    const other = await reactTab('ra');
+    await until(other, /1 2 3 4 5 6 7 8 9 10/);
+    for (const it of [page, other]) {
+      const log = await text(it);
+      for (const once of ['count to 1000', '1 2 3 4', 'What is the weather', 'I have it.']) assert.equal(count(log, once), 1, `${once}: ${log}`);
+    }
+    await other.$eval('#stop', (button) => button.click());
+    for (const it of [page, other]) await idle(it);
+    assert.equal(await text(page), await text(other));
+    await page.bringToFront();
+    await picture(page, 'use-chat');
+    await page.close();
+    await other.close();
+  },
+  async 'useChat: two approvals of two calls, at once from two tabs'() {
+    const page = await reactTab('rb'), other = await reactTab('rb');
+    await say(page, 'remove the notes twice');
+    for (const it of [page, other]) await it.waitForFunction(() => document.querySelectorAll('.allow').length === 2, { timeout: 30000, polling: 50 });
+    const at = (it, number) => it.$$eval('.allow', (all, at) => all[at].click(), number);
+    await Promise.all([at(page, 0), at(other, 1)]);
+    for (const it of [page, other]) {
+      await until(it, /I have it\. The notes are removed\. The notes are removed\./);
+      await idle(it);
+      const log = await text(it);
+      for (const [what, times] of [['output-available', 2], ['I have it.', 1], ['remove the notes twice', 1]]) assert.equal(count(log, what), times, log);
+    }
+    await page.close();
+    await other.close();
+  },
+  async 'useChat: a server that is killed and comes back'() {
+    const page = await reactTab('rc'), other = await reactTab('rd');
+    await say(other, 'remove the notes');
+    await other.waitForSelector('.allow');
+    await say(page, 'count to 30');
+    await until(page, /1 2 3 4/);
+    await kill();
+    await until(page, /error/, '#status');
+    await start();
+    await until(page, /28 29 30/);
+    await idle(page);
+    assert.equal(count(await text(page), 'count to 30'), 1, await text(page));
+    await other.bringToFront();
+    await other.$eval('.allow', (button) => button.click());
+    await until(other, /I have it\. The notes are removed\./);
+    await page.close();
+    await other.close();
+  },
   async 'a sign-in'() {
     await kill();
     await start({ SERVICE_TOKENS: 'ada:secret-of-ada,ben:secret-of-ben' });
@@ -271,6 +360,10 @@ let code = 0;
 try {
   for (const [name, step] of Object.entries(steps)) {
     if (process.env.STEP && !name.includes(process.env.STEP)) continue;
+    if (name.startsWith('useChat') && lacks.length > 0) {
+      console.log(`skipped: ${name}: not in ${npm}: ${lacks.join(', ')}`);
+      continue;
+    }
     await step();
     assert.deepEqual(faults, [], name);
     console.log(`ok: ${name}`);

@@ -38,10 +38,14 @@ impl Service {
         Self { child, address, folder, tokens, client }
     }
 
-    /// Kills the process, and starts another one at the same address.
-    fn kill_and_start(&mut self) {
+    fn kill(&mut self) {
         self.child.kill().expect("a kill");
         self.child.wait().expect("an end");
+    }
+
+    /// Kills the process, unless it has ended, and starts another one at the same address.
+    fn kill_and_start(&mut self) {
+        self.kill();
         (self.child, _) = spawn(self.folder.path(), &self.address, self.tokens);
     }
 
@@ -85,10 +89,16 @@ impl Service {
 
     /// The id of the approval that waits.
     async fn approval(&self, id: &str) -> String {
+        self.approvals(id).await.remove(0)
+    }
+
+    /// The ids of the approvals that wait.
+    async fn approvals(&self, id: &str) -> Vec<String> {
         let messages = self.messages(id).await;
         let parts = messages.last().expect("an answer")["parts"].as_array().expect("parts").clone();
-        let asked = parts.iter().find(|part| part["state"] == "approval-requested");
-        asked.expect("a question")["approval"]["id"].as_str().expect("an id").to_owned()
+        let asked = parts.iter().filter(|part| part["state"] == "approval-requested");
+        let id = |part: &Value| part["approval"]["id"].as_str().expect("an id").to_owned();
+        asked.map(id).collect()
     }
 }
 

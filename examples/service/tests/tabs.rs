@@ -1,5 +1,8 @@
 //! Tabs of one conversation.
 
+use std::{process::Command, time::Duration};
+
+use harness::{Agent, journal::SqliteJournal, testing::ScriptedProvider, tool, tools};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
@@ -210,4 +213,112 @@ async fn a_client_of_ag_ui_talks_and_connects_again() {
     let mut again = Chunks::of(service.get("/api/ag-ui/a").await);
     let chunks = again.until("RUN_FINISHED").await;
     assert!(json!(chunks).to_string().contains("I have it."), "{chunks:#?}");
+}
+
+#[tokio::test]
+async fn a_client_of_ag_ui_that_connects_gets_each_answer_of_a_run_that_was_stopped_and_went_on() {
+    let mut service = Service::start();
+    let mut tab = Chunks::of(service.say("a", "count to 1000").await);
+    tab.until_words("2 ").await;
+    service.post("/api/chat/a/stop", &json!({})).await;
+    tab.until("finish").await;
+    let resumed = service.post("/api/chat", &json!({"id": "a", "messages": []})).await;
+    Chunks::of(resumed).until("finish").await;
+    for restarted in [false, true] {
+        if restarted {
+            service.kill_and_start();
+        }
+        let mut again = Chunks::of(service.get("/api/ag-ui/a").await);
+        let all = again.until("RUN_FINISHED").await;
+        let ends = all.iter().filter(|it| it["type"] == "RUN_FINISHED").count();
+        assert_eq!((ends, again.next().await), (1, None), "{all:#?}");
+        let all = json!(all).to_string();
+        for once in ["1 2 ", "You said:"] {
+            assert_eq!(all.matches(once).count(), 1, "{restarted}, {once}: {all}");
+        }
+        // And in the messages of `useChat`.
+        let messages = json!(service.messages("a").await).to_string();
+        for once in ["1 2 ", "You said:"] {
+            assert_eq!(messages.matches(once).count(), 1, "{restarted}, {once}: {messages}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn two_approvals_of_two_calls_from_two_tabs_at_once_both_count_and_the_run_goes_on() {
+    let service = Service::start();
+    for round in 0..20 {
+        let id = format!("a{round}");
+        Chunks::of(service.say(&id, "remove the notes twice").await).until("finish").await;
+        let list: Value =
+            serde_json::from_str(&service.get("/api/chats").await.text().await.unwrap()).unwrap();
+        let info = list["conversations"].as_array().unwrap().iter().find(|it| it["id"] == id);
+        assert_eq!(info.expect("it is listed")["waits"], 2, "{list:#}");
+        let [one, other] = &service.approvals(&id).await[..] else { panic!("two questions") };
+        let tab = async |approval: &str| {
+            let response = service.decide(&id, approval, true).await;
+            assert_eq!(response.status(), StatusCode::OK, "{round}");
+            Chunks::of(response).until("finish").await
+        };
+        let both = tokio::join!(tab(one), tab(other));
+        for chunks in [&both.0, &both.1] {
+            let end = chunks.last().expect("an end");
+            assert_eq!(end["type"], "finish", "{round}: {chunks:#?}");
+            assert!(!chunks.iter().any(|it| it["type"] == "error"), "{round}: {chunks:#?}");
+        }
+        let last = [&both.0, &both.1].iter().filter(|it| words(it).contains("I have it.")).count();
+        assert!(last > 0, "{round}: {both:#?}");
+        service.idle(&id).await;
+        let messages = json!(service.messages(&id).await).to_string();
+        assert_eq!(messages.matches("\"output-available\"").count(), 2, "{messages}");
+        assert_eq!(messages.matches("I have it.").count(), 1, "{messages}");
+    }
+}
+
+#[tokio::test]
+async fn a_run_with_a_call_that_waits_and_a_call_that_may_run_goes_on_when_the_service_is_back() {
+    let mut service = Service::start();
+    Chunks::of(service.say("a", "remove the notes twice").await).until("finish").await;
+    service.kill();
+    // The service was killed between the answer and the run.
+    let journal = SqliteJournal::open(service.folder.path().join("chats.sqlite")).await.unwrap();
+    let agent =
+        Agent::builder(ScriptedProvider::new([])).tools(tools![remove_notes]).build().unwrap();
+    let inbox = agent.inbox(&journal);
+    let first = inbox.waiting("a").await.unwrap().remove(0);
+    inbox.decide("a", first.question().expect("a question").yes()).await.unwrap();
+    drop((inbox, agent, journal));
+    service.kill_and_start();
+    let parts = loop {
+        let messages = service.messages("a").await;
+        let parts = messages[1]["parts"].as_array().expect("parts").clone();
+        if parts.iter().any(|part| part["state"] == "output-available") {
+            break parts;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    assert!(parts.iter().any(|part| part["state"] == "approval-requested"), "{parts:#?}");
+}
+
+/// Removes all notes.
+#[tool(side_effects = "mutate")]
+fn remove_notes() -> String {
+    unreachable!("it runs in the service")
+}
+
+/// What a supervisor does to stop a service.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_service_that_is_terminated_ends_its_runs_first() {
+    let mut service = Service::start();
+    let mut tab = Chunks::of(service.say("a", "count to 1000").await);
+    tab.until_words("2 ").await;
+    let id = service.child.id().to_string();
+    assert!(Command::new("kill").arg(id).status().expect("it runs").success());
+    let finish = tab.until("finish").await;
+    assert_eq!(finish.last().expect("an end")["messageMetadata"]["outcome"], "cancelled");
+    assert!(service.child.wait().expect("an end").success());
+    // Nobody continues a run that was stopped.
+    service.kill_and_start();
+    assert_eq!(service.get("/api/chat/a/stream").await.status(), StatusCode::NO_CONTENT);
 }

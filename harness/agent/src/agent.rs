@@ -333,8 +333,9 @@ impl AgentBuilder {
         }
     }
 
-    /// Sets the system prompt. All conversations of the agent send this same text: vendors cache it, and some
-    /// models reject their earlier reasoning if the text has changed.
+    /// Sets the system prompt. New conversations begin with this text, which vendors cache. A conversation that began
+    /// with another text keeps that text at its beginning, and gets this one after its last message, if the model
+    /// would reject its earlier reasoning otherwise: see the guide's page `changes.md`.
     pub fn system(mut self, system: impl Into<String>) -> Self {
         self.system = Some(system.into());
         self

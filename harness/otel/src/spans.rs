@@ -273,6 +273,13 @@ impl RunListener for OtelSpans {
                 harness.parameter.name = parameter.as_str(),
                 harness.parameter.cause = self.content.then_some(cause.as_str())
             ),
+            Happened::PrefixChanged { appended, left_out: left_out @ 1.., .. } => event!(
+                name: "harness.prefix_changed",
+                parent: self.speaking(),
+                Level::WARN,
+                harness.prefix.appended = *appended,
+                harness.prefix.left_out = i64::try_from(*left_out).unwrap_or(i64::MAX)
+            ),
             Happened::LimitNear { limit, detail } | Happened::LimitUnknown { limit, detail } => {
                 event!(
                     name: "harness.guard.warning",

@@ -9,6 +9,9 @@ mod script;
 mod access;
 #[path = "../examples/service/handlers.rs"]
 mod handlers;
+#[path = "../../../examples/service/limits.rs"]
+#[allow(dead_code, reason = "the service without the engine uses the rest")]
+mod limits;
 #[path = "../examples/service/live.rs"]
 mod live;
 
@@ -176,16 +179,24 @@ impl Chunks {
         steps.concat()
     }
 
-    /// How often each call has got its arguments and its result in each run. A run that had waited is another one.
+    /// How often each call has got its arguments and its result in each run. A run that had waited is another one, and a call that
+    /// had waited is shown again.
     fn calls(&self) -> BTreeMap<(usize, String, String), usize> {
-        let (mut calls, mut run) = (BTreeMap::new(), 0);
+        let (mut calls, mut run, mut waited) = (BTreeMap::new(), 0, None);
         for chunk in &self.read {
             let kind = chunk["type"].as_str().unwrap_or_default();
             if kind == "start" {
                 run += 1;
+                waited = None;
+            }
+            if kind == "tool-approval-request" {
+                waited = chunk["toolCallId"].as_str().map(str::to_owned);
             }
             if kind == "tool-input-available" || kind.starts_with("tool-output-") {
                 let call = chunk["toolCallId"].as_str().expect("a call").to_owned();
+                if waited.take_if(|waited| *waited == call).is_some() {
+                    continue;
+                }
                 *calls.entry((run, call, kind[..8].to_owned())).or_default() += 1;
             }
         }

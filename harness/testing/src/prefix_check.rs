@@ -10,6 +10,7 @@ use std::{
     },
 };
 
+use harness_core::models::Models;
 use serde_json::Value;
 
 use crate::{Answer, LoopbackServer, ReceivedRequest, anthropic};
@@ -18,6 +19,10 @@ use crate::{Answer, LoopbackServer, ReceivedRequest, anthropic};
 /// instructions, the tools and all earlier messages. If a request contains a piece after another prefix, a
 /// [refusing](Self::refusing) server always answers with status 400 and the vendor's error message. A
 /// [dropping](Self::dropping) server ignores the piece and reports nothing.
+///
+/// The server of a provider without `.name("anthropic")` or `.name("openai")` counts as a gateway, which gets no changes
+/// behind messages. The proofs are hashes, so a check in another process accepts the proofs of an earlier one, but it does
+/// not know for what a vendor's summary stands.
 ///
 /// Use this to test that a conversation survives a change of the program: other instructions, another doc comment, a
 /// new tool. Bodies of Anthropic's Messages API and of OpenAI's Responses API are supported.
@@ -53,8 +58,9 @@ use crate::{Answer, LoopbackServer, ReceivedRequest, anthropic};
 /// Sources: <https://platform.claude.com/docs/en/build-with-claude/preserved-thinking/prefix-checks>,
 /// <https://platform.claude.com/docs/en/build-with-claude/mid-conversation-system-messages>,
 /// <https://platform.claude.com/docs/en/build-with-claude/compaction-thinking-blocks> and
-/// <https://developers.openai.com/api/docs/guides/keep-prefix-unchanged>. Not simulated: the vendor's check of the
-/// origin of the reasoning. Not checked: requests for OpenAI's summary, which have no tools.
+/// <https://developers.openai.com/api/docs/guides/keep-prefix-unchanged>. Not checked: a request for OpenAI's summary,
+/// which has no tools, and requests to a model that binds nothing according to the [table of models](Models). A model
+/// that binds its reasoning does not accept the reasoning of such a model.
 #[derive(Debug)]
 pub struct PrefixCheck {
     refuses: bool,
@@ -89,7 +95,8 @@ impl PrefixCheck {
         self.kept.load(Ordering::Relaxed)
     }
 
-    /// The number of pieces of reasoning that were dropped from all requests because their prefix had changed.
+    /// The number of pieces of reasoning that were dropped because their prefix had changed, over all requests: a piece
+    /// counts once for each request that contains it.
     pub fn lost(&self) -> usize {
         self.lost.load(Ordering::Relaxed)
     }
@@ -123,7 +130,7 @@ impl PrefixCheck {
         }
         let (mut kept, mut lost) = (0, 0);
         for (place, proof) in prefix.proofs() {
-            if prefix.has_made(&proof) {
+            if !prefix.is_checked || prefix.has_made(&proof) {
                 kept += 1;
                 continue;
             }
@@ -159,6 +166,8 @@ impl PrefixCheck {
 /// The parts of a request to which reasoning is bound.
 struct PrefixOfRequest {
     is_anthropic: bool,
+    /// Whether the model checks its reasoning.
+    is_checked: bool,
     /// The part of the request before the messages.
     head: String,
     messages: Vec<Value>,
@@ -171,6 +180,9 @@ struct PrefixOfRequest {
 impl PrefixOfRequest {
     fn of(body: &Value, summaries: &HashMap<String, Vec<Value>>) -> Self {
         let is_anthropic = body.get("messages").is_some();
+        let model = body.get("model").and_then(Value::as_str).unwrap_or_default();
+        let vendor = if is_anthropic { "anthropic" } else { "openai" };
+        let is_checked = Models::default().find(vendor, model).binds_reasoning != Some(false);
         let mut tools = list(body.get("tools"));
         tools.retain(|tool| tool.get("defer_loading") != Some(&Value::Bool(true)));
         let name = |tool: &Value| Some(tool.get("name")?.as_str()?.to_owned());
@@ -198,7 +210,8 @@ impl PrefixOfRequest {
             all.extend(messages.split_off(at.saturating_add(1)));
             messages = all;
         }
-        Self { is_anthropic, head: Value::Array(head).to_string(), messages, summarized, unlisted }
+        let head = Value::Array(head).to_string();
+        Self { is_anthropic, is_checked, head, messages, summarized, unlisted }
     }
 
     /// The proof for reasoning after the first `count` messages.
@@ -212,7 +225,8 @@ impl PrefixOfRequest {
     }
 
     fn proof(&self) -> String {
-        self.proof_behind(self.messages.len())
+        let proof = self.proof_behind(self.messages.len());
+        if self.is_checked { proof } else { format!("{proof}:unbound") }
     }
 
     /// Whether the model produced the reasoning with this proof after a prefix of this request.

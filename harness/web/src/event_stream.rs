@@ -3,6 +3,11 @@
 //! An id is `RUN/CHUNKS.BYTES`: how many chunks that are not pieces of words, and how many bytes of words, the run has had up to
 //! there. Neither changes when neighbouring pieces of words are joined, so a stream that is encoded again, from events that were
 //! joined otherwise, continues at the right byte.
+//!
+//! In a stream that begins with what came before the run, an id there is `RUN/before-CHUNKS.BYTES`. The run itself is counted from
+//! its own beginning, so that its ids are the same in streams with and without what came before.
+
+use std::{cmp::Ordering, fmt};
 
 use serde_json::Value;
 
@@ -11,8 +16,31 @@ use harness_agent::Numbered;
 /// A place in the stream of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Position {
+    /// Whether it is in the run itself, and not in what came before.
+    in_run: bool,
     chunks: u64,
     bytes: u64,
+}
+
+/// What stands in an id before a place in what came before the run.
+const BEFORE: &str = "before-";
+
+impl Position {
+    const RUN: Self = Self { in_run: true, chunks: 0, bytes: 0 };
+
+    fn read(text: &str) -> Option<Self> {
+        let before = text.strip_prefix(BEFORE);
+        let (chunks, bytes) = before.unwrap_or(text).split_once('.')?;
+        let (chunks, bytes) = (chunks.parse().ok()?, bytes.parse().ok()?);
+        Some(Self { in_run: before.is_none(), chunks, bytes })
+    }
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let before = if self.in_run { "" } else { BEFORE };
+        write!(f, "{before}{}.{}", self.chunks, self.bytes)
+    }
 }
 
 /// Writes chunks from a place on, and counts all of them.
@@ -30,11 +58,9 @@ pub(crate) struct EventStream {
 impl EventStream {
     /// Continues after the chunk with this id. An id that cannot be read is that of no run.
     pub(crate) fn after(id: &str) -> Self {
-        let seen = id.rsplit_once('/').and_then(|(run, position)| {
-            let (chunks, bytes) = position.split_once('.')?;
-            let position = Position { chunks: chunks.parse().ok()?, bytes: bytes.parse().ok()? };
-            Some((run.to_owned(), position))
-        });
+        let seen = id
+            .rsplit_once('/')
+            .and_then(|(run, position)| Some((run.to_owned(), Position::read(position)?)));
         Self { seen, ..Self::default() }
     }
 
@@ -44,8 +70,18 @@ impl EventStream {
             (*event.run).clone_into(&mut self.run);
             let seen = self.seen.take().filter(|(run, _)| *run == self.run);
             self.from = seen.map(|(_, position)| position).unwrap_or_default();
-            self.now = Position::default();
+            self.now = Position::RUN;
         }
+    }
+
+    /// What is written next came before the run.
+    pub(crate) fn begin_before(&mut self) {
+        self.now = Position::default();
+    }
+
+    /// What is written next is the run itself. Its first chunks, so many, are not written: what came before has them already.
+    pub(crate) fn end_before(&mut self, chunks: u64) {
+        self.now = Position { chunks, ..Position::RUN };
     }
 
     /// The name of the run.
@@ -56,14 +92,19 @@ impl EventStream {
     /// Writes a chunk.
     pub(crate) fn chunk(&mut self, json: Value) {
         self.now.chunks += 1;
-        if self.now.chunks > self.from.chunks {
+        let (now, from) = (self.now, self.from);
+        if (now.in_run, now.chunks) > (from.in_run, from.chunks) {
             self.write(json);
         }
     }
 
     /// Writes a piece of words, which may be joined with its neighbours or split elsewhere the next time.
     pub(crate) fn words(&mut self, words: &str, json: impl FnOnce(&str) -> Value) {
-        let seen = self.from.bytes.saturating_sub(self.now.bytes);
+        let seen = match self.now.in_run.cmp(&self.from.in_run) {
+            Ordering::Less => u64::MAX,
+            Ordering::Equal => self.from.bytes.saturating_sub(self.now.bytes),
+            Ordering::Greater => 0,
+        };
         self.now.bytes += words.len() as u64;
         let seen = usize::try_from(seen).unwrap_or(usize::MAX).min(words.len());
         // No id that was sent is inside of a character.
@@ -76,7 +117,13 @@ impl EventStream {
     /// Writes a chunk that is of use only at its time, such as a report of progress. A client that goes on after it may see it
     /// again, and one that comes late does not.
     pub(crate) fn passing(&mut self, json: Value) {
-        if self.now.chunks >= self.from.chunks && self.now.bytes >= self.from.bytes {
+        let (now, from) = (self.now, self.from);
+        let is_new = match now.in_run.cmp(&from.in_run) {
+            Ordering::Less => false,
+            Ordering::Equal => now.chunks >= from.chunks && now.bytes >= from.bytes,
+            Ordering::Greater => true,
+        };
+        if is_new {
             self.write(json);
         }
     }
@@ -93,11 +140,11 @@ impl EventStream {
     /// Takes what was written, as server-sent events.
     pub(crate) fn take(&mut self) -> String {
         let mut text = String::new();
-        for (Position { chunks, bytes }, json) in self.out.drain(..) {
+        for (position, json) in self.out.drain(..) {
             match json {
                 // JSON has no line breaks outside of texts, and escapes those in texts.
                 Some(json) => {
-                    text.push_str(&format!("id: {}/{chunks}.{bytes}\ndata: {json}\n\n", self.run));
+                    text.push_str(&format!("id: {}/{position}\ndata: {json}\n\n", self.run));
                 }
                 None => text.push_str("data: [DONE]\n\n"),
             }

@@ -23,10 +23,12 @@ mod answers;
 mod event_stream;
 mod public_event;
 mod request;
+mod runs_so_far;
 pub mod ui_message;
 
 pub use self::{
     answers::{ClientAnswer, ClientDecision, answer_waiting},
     public_event::public_event,
     request::{ClientInput, ClientRequest},
+    runs_so_far::RunsSoFar,
 };

@@ -64,6 +64,18 @@ pub fn public_event(event: Event<'_>) -> Option<Value> {
     }
 }
 
+/// The same, without the model's reasoning if the client may not see it.
+pub(crate) fn shown_event(event: Event<'_>, without_reasoning: bool) -> Option<Value> {
+    fn is_reasoning(event: Event<'_>) -> bool {
+        match event {
+            Event::OfAgent { event, .. } => is_reasoning(event.as_event()),
+            event => matches!(event, Event::Reasoning(_)),
+        }
+    }
+    let is_hidden = without_reasoning && is_reasoning(event);
+    if is_hidden { None } else { public_event(event) }
+}
+
 fn shown_members(event: Event<'_>) -> Option<Value> {
     let Ok(Value::Object(members)) = serde_json::to_value(event) else { return None };
     let kind = members.get("type")?.as_str()?;

@@ -112,12 +112,18 @@ impl Chats {
     }
 
     /// Continues the last run of a conversation: see [`Chat::resume`](crate::Chat::resume).
+    ///
+    /// If the conversation has a run, or a run that waits to begin, the returned run is that one, from its
+    /// beginning: it reads what was decided meanwhile. So two answers to two calls at once, each with a resume,
+    /// both get the run that goes on. If that run ends because calls wait, it may not have read the last answer.
+    /// Then it is continued before all messages that wait, and the returned run has the events of both.
     pub fn resume(&self, conversation: impl Into<String>) -> ChatRunBuilder {
         ChatRunBuilder::new(self.clone(), conversation.into(), RunInput::Resume)
     }
 
     /// Streams the events of a conversation. The stream begins with the last run, even if that run has ended,
-    /// and continues with each later run. Earlier messages are in
+    /// and continues with each later run. If a run waits to begin, for example while its conversation is opened,
+    /// the stream begins with that run. Earlier messages are in
     /// [`agent.inbox(&journal).look(..)`](crate::Inbox::look). Watching does not open the conversation, so
     /// another process may have it open. If the last run belongs to another process, the stream begins with the
     /// events that the journal has now. The remaining events of that run follow when this process begins its
@@ -144,12 +150,13 @@ impl Chats {
         let watcher = |seen| ChatWatcher::new(subscription, journal, shared.closing.clone(), seen);
         // The number of runs of this process before the given run, and the number of facts before it.
         let before = |run: &RunLog| (run.place().saturating_sub(1), run.facts().0);
-        let (last, open) = {
+        let (last, open, beginning) = {
             let state = slot.lock();
-            (state.last.clone(), state.open)
+            (state.last.clone(), state.open, state.is_beginning())
         };
         if let Some(last) = last.as_ref().filter(|last| open && !last.was_empty()) {
-            return Ok(watcher(before(last)));
+            let after = || (last.place(), last.facts().1);
+            return Ok(watcher(if beginning { after() } else { before(last) }));
         }
         // Another process may have continued the conversation since the last run of this process.
         let facts = tokio::select! {
@@ -160,10 +167,14 @@ impl Chats {
         let (seen, known) = last.map_or((0, 0), |last| (last.place(), last.facts().1));
         let (from, count) = (last_run(&facts).await, facts.len() as u64);
         // Replaying facts can fail and can take long, so the lock is not held meanwhile.
-        let last = slot.lock().last.clone();
+        let (last, beginning) = {
+            let state = slot.lock();
+            (state.last.clone(), state.is_beginning())
+        };
         match last {
             // A run that began while the facts were read is shown from its beginning.
             Some(last) if last.place() > seen => Ok(watcher(before(&last))),
+            _ if beginning => Ok(watcher((seen, count))),
             Some(last) if !last.was_empty() && (count == known || (from as u64) < known) => {
                 Ok(watcher(before(&last)))
             }
@@ -253,11 +264,18 @@ impl Chats {
         if let Some(job) = job.as_mut().filter(|_| is_open) {
             job.opened = None;
         }
-        if steers {
-            state.steer(&mut job)?;
-        } else {
-            state.wait(job.take());
-        }
+        let resumes = matches!(&job, Some(QueuedRun { input: RunInput::Resume, .. }));
+        let joined = match job.take_if(|_| resumes) {
+            Some(job) => state.join(job),
+            None if steers => {
+                state.steer(&mut job)?;
+                None
+            }
+            None => {
+                state.wait(job.take());
+                None
+            }
+        };
         // The watcher is counted only after the message was accepted.
         let name = state.add_watcher();
         let begins = !mem::replace(&mut state.serving, true);
@@ -286,6 +304,7 @@ impl Chats {
         }
         Ok(AddedRun {
             subscription: ChatSubscription::new(Arc::downgrade(shared), slot, name),
+            joined,
             is_open,
         })
     }
@@ -352,6 +371,8 @@ impl fmt::Debug for ChatsBuilder {
 
 pub(super) struct AddedRun {
     pub(super) subscription: ChatSubscription,
+    /// The run that goes on, if this is a resume.
+    pub(super) joined: Option<Arc<RunLog>>,
     /// Whether the conversation was already open.
     pub(super) is_open: bool,
 }

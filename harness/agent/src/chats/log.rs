@@ -148,7 +148,7 @@ impl LogState {
 }
 
 /// How far a watcher has read the log of a run.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct LogCursor {
     /// The number of the last event that was read.
     seen: u64,

@@ -46,7 +46,8 @@ pub enum WhenBusy {
     /// message: [`Chats::close`] refuses it with [`ErrorKind::Closed`](harness_core::error::ErrorKind), and the
     /// message is lost if the process is killed.
     ///
-    /// A [`resume`](Chats::resume) has no message that a run could take in, so it waits.
+    /// A [`resume`](Chats::resume) has no message that a run could take in, so it is done as with
+    /// [`Wait`](Self::Wait).
     Steer,
 }
 
@@ -160,8 +161,8 @@ impl IntoFuture for ChatRunBuilder {
                 opened: Some(open),
                 end: Some(end),
             };
-            let AddedRun { subscription, is_open } = chats.add(&conversation, job, busy)?;
-            let run = ChatRun::new(subscription, pending_log, ended);
+            let AddedRun { subscription, joined, is_open } = chats.add(&conversation, job, busy)?;
+            let run = ChatRun::new(subscription, pending_log, joined, ended);
             drop(chats);
             if !is_open {
                 opened.await.unwrap_or_else(|_| Err(closed()))?;

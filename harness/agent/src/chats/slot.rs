@@ -175,13 +175,18 @@ impl ChatSlot {
 
     /// Records the result of the current run. Messages that the run has not taken in become the next runs.
     pub(super) fn end_run(&self, end: RunResult) {
+        let waits = matches!(&end, Err(stopped) if stopped.outcome() == Outcome::Waiting);
         let (running, received) = {
             let mut state = self.lock();
             let mut running = state.running.take();
+            let resumed = running.as_mut().and_then(|running| running.take_resumed(waits));
             let (received, unreceived) =
                 running.as_mut().map(CurrentRun::take_steering).unwrap_or_default();
             for job in unreceived.into_iter().rev() {
                 job.assign_own_run();
+                state.jobs.push_front(job);
+            }
+            if let Some(job) = resumed {
                 state.jobs.push_front(job);
             }
             (running, received)
@@ -262,11 +267,32 @@ impl ChatSlotState {
         Ok(())
     }
 
+    /// Makes a resume part of the current run, or of the next one. If there is none, the resume waits itself.
+    /// Returns the log of the current run, which may end before it has read what was decided last.
+    pub(super) fn join(&mut self, job: QueuedRun) -> Option<Arc<RunLog>> {
+        if let Some(running) = &mut self.running {
+            running.steered.jobs.push(job);
+            return Some(Arc::clone(&running.log));
+        }
+        match self.jobs.front_mut() {
+            Some(next) => next.add_resume(job),
+            None => self.wait(Some(job)),
+        }
+        None
+    }
+
+    /// Whether the next event is that of a run that has not begun yet.
+    pub(super) fn is_beginning(&self) -> bool {
+        let begins = |running: &CurrentRun| running.log.place() == 0;
+        self.running.as_ref().map_or(!self.jobs.is_empty(), begins)
+    }
+
     /// How many messages wait, including steering messages that no run has taken in yet.
     pub(super) fn waiting(&self) -> usize {
         let steered = self.jobs.iter().map(|job| &job.steered);
         let steered = steered.chain(self.running.iter().map(|running| &running.steered));
-        let unreceived = steered.flat_map(|steered| &steered.jobs).filter(|job| !job.is_assigned());
+        let waits = |job: &&QueuedRun| !job.is_assigned() || matches!(job.input, RunInput::Resume);
+        let unreceived = steered.flat_map(|steered| &steered.jobs).filter(waits);
         self.jobs.len().saturating_add(unreceived.count())
     }
 
@@ -282,6 +308,28 @@ impl ChatSlotState {
 }
 
 impl CurrentRun {
+    /// Assigns a run to each resume that came during this run. It is this run, unless this run ends because calls
+    /// wait: it may not have read what was decided last. Then it is the returned run, which comes next.
+    fn take_resumed(&mut self, waits: bool) -> Option<QueuedRun> {
+        let mut next: Option<QueuedRun> = None;
+        for job in mem::take(&mut self.steered.jobs) {
+            let resumes = matches!(job.input, RunInput::Resume) && !job.is_assigned();
+            match &mut next {
+                _ if !resumes => self.steered.jobs.push(job),
+                _ if !waits => {
+                    job.assign_run(&self.log);
+                    self.steered.jobs.push(job);
+                }
+                Some(next) => next.add_resume(job),
+                None => {
+                    job.assign_own_run();
+                    next = Some(job);
+                }
+            }
+        }
+        next
+    }
+
     /// Takes the messages that steer the run. The first list has the messages that the run has taken in. The
     /// second list has the remaining messages.
     fn take_steering(&mut self) -> (Vec<QueuedRun>, Vec<QueuedRun>) {
@@ -306,7 +354,18 @@ impl QueuedRun {
     /// Gives the message a run of its own: the sender of the message gets the events of that run, even if the
     /// message was meant to steer another run.
     pub(super) fn assign_own_run(&self) {
-        let _ = self.pending_log.set(Arc::clone(&self.log));
+        self.assign_run(&self.log);
+    }
+
+    /// Gives the message the run with this log.
+    fn assign_run(&self, log: &Arc<RunLog>) {
+        let _ = self.pending_log.set(Arc::clone(log));
+    }
+
+    /// Makes a resume part of this run. The run has not begun, so it reads everything that was decided before.
+    fn add_resume(&mut self, job: Self) {
+        job.assign_run(&self.log);
+        self.steered.jobs.push(job);
     }
 
     /// Whether the run that answers the message is known. A steering message is answered by the run that takes

@@ -19,7 +19,9 @@ use super::{
     slot::{ChatSlot, PendingRunLog, RunResult, not_begun},
     slots::{ChatsInner, closed, runtime},
 };
-use crate::{Numbered, Reply, Stopped, conversation::durable::guarded, run::driver::LAST_WRITE};
+use crate::{
+    Event, Numbered, Reply, Stopped, conversation::durable::guarded, run::driver::LAST_WRITE,
+};
 use harness_core::{
     error::{Error, ErrorKind},
     journal::Journal,
@@ -49,7 +51,8 @@ impl Drop for ChatSubscription {
 }
 
 /// A run of [`Chats`](crate::Chats) as a stream of its events, from its beginning to its end. For a message
-/// that [steers](crate::WhenBusy::Steer), this is the run that takes the message in.
+/// that [steers](crate::WhenBusy::Steer), this is the run that takes the message in. For a
+/// [resume](crate::Chats::resume) during a run, this is that run, and the run that continues it if calls waited.
 ///
 /// The run goes on even if the stream is not polled or is dropped, unless the message was sent with
 /// [`stop_unwatched`](crate::ChatRunBuilder::stop_unwatched). If the stream is not polled for a while, the
@@ -59,6 +62,8 @@ impl Drop for ChatSubscription {
 pub struct ChatRun {
     subscription: ChatSubscription,
     pending_log: PendingRunLog,
+    /// The run that was going on when a resume came, as long as its events are not all read.
+    joined: Option<Arc<RunLog>>,
     cursor: LogCursor,
     end: oneshot::Receiver<RunResult>,
 }
@@ -67,9 +72,10 @@ impl ChatRun {
     pub(super) fn new(
         subscription: ChatSubscription,
         pending_log: PendingRunLog,
+        joined: Option<Arc<RunLog>>,
         end: oneshot::Receiver<RunResult>,
     ) -> Self {
-        Self { subscription, pending_log, cursor: LogCursor::default(), end }
+        Self { subscription, pending_log, joined, cursor: LogCursor::default(), end }
     }
 
     /// Waits for the end of the run and returns the answer.
@@ -91,8 +97,23 @@ impl Stream for ChatRun {
         let this = self.get_mut();
         // From now on, each event wakes the task that polls this stream.
         this.subscription.slot.set_waker(this.subscription.name, context.waker());
-        // There are no events before the run that answers the message is known.
-        let Some(log) = this.pending_log.get() else { return Poll::Pending };
+        let assigned = this.pending_log.get();
+        if let Some(joined) = &this.joined
+            && assigned.is_none_or(|log| !Arc::ptr_eq(log, joined))
+        {
+            let is_end = |it: &Numbered| matches!(it.event.as_event(), Event::RunEnded { .. });
+            let before = this.cursor;
+            match this.cursor.next(joined) {
+                // Another run may follow instead of the end.
+                Some(numbered) if !is_end(&numbered) => return Poll::Ready(Some(numbered)),
+                _ => this.cursor = before,
+            }
+            if assigned.is_some() {
+                (this.joined, this.cursor) = (None, LogCursor::default());
+            }
+        }
+        // There are no other events before the run that answers the message is known.
+        let Some(log) = assigned else { return Poll::Pending };
         let ended = log.has_ended();
         match this.cursor.next(log) {
             Some(numbered) => Poll::Ready(Some(numbered)),

@@ -16,7 +16,11 @@ use super::{
     },
     vendors_summary::request_vendor_summary,
 };
-use crate::{Event, conversation::state::ConversationState, run::driver::RunDriver};
+use crate::{
+    Event,
+    conversation::state::ConversationState,
+    run::{driver::RunDriver, prefix::leave_out_foreign_reasoning},
+};
 use harness_core::{
     context::{SummaryCut, cost_of_form, fault, in_short, of_answer, percent, summary_request},
     error::{Error, ErrorKind},
@@ -56,6 +60,7 @@ fn failed_twice(fault: Option<&str>, by_hand: bool) -> Error {
 
 pub(crate) async fn compact_now(run: &mut RunDriver<'_>) -> Result<(), Error> {
     run.catch_up().await?;
+    leave_out_foreign_reasoning(run)?;
     let before = run.state.machine.failed_compactions();
     loop {
         let summed_up = run.state.machine.summed_up();
@@ -117,6 +122,7 @@ pub(crate) async fn compact_full_window(run: &mut RunDriver<'_>) -> Result<(), E
     if failures >= TRIES {
         return Err(failed_twice(run.summary.last_fault.as_deref(), false));
     }
+    leave_out_foreign_reasoning(run)?;
     let used = context_usage(run.state);
     let window = window_to_sum_up(run.state, used);
     let Some(cut) = summary_cut(run.state, window, used) else { return Ok(()) };

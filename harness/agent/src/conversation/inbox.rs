@@ -116,6 +116,7 @@ impl Inbox {
     /// ```
     /// use harness::{
     ///     Agent,
+    ///     agent::Action,
     ///     journal::{Journal, ConversationQuery, MemoryJournal},
     ///     testing::{ScriptedProvider, reply},
     /// };
@@ -130,7 +131,7 @@ impl Inbox {
     /// for info in journal.list(&ConversationQuery::new()).await?.conversations {
     ///     let stands = inbox.look(&info.id).await?;
     ///     assert_eq!(stands.transcript().messages().len(), 2);
-    ///     if stands.is_going() && stands.waiting().next().is_none() {
+    ///     if stands.is_going() && stands.next() != Action::AwaitAnswers {
     ///         agent.open(&journal, &info.id).await?.resume().await?;
     ///     }
     /// }

@@ -10,6 +10,7 @@ pub(crate) mod inbox;
 pub(crate) mod journaling;
 pub(crate) mod observed;
 pub(crate) mod open;
+pub(crate) mod past_trace;
 pub(crate) mod spending;
 pub(crate) mod spilling;
 pub(crate) mod state;

@@ -258,7 +258,8 @@ pub enum Event<'a> {
         cause: &'a str,
     },
     /// The instructions or the tools have changed since earlier answers, and the model rejects reasoning from
-    /// before such a change. Or the vendor has refused earlier reasoning. The conversation goes on.
+    /// before such a change. Or another model has answered in between, or the vendor has refused earlier reasoning.
+    /// The conversation goes on. If reasoning is left out, this event comes with the first answer without it.
     PrefixChanged {
         /// What has changed, as text for a person. Empty if the change is not known.
         change: &'a str,
@@ -266,7 +267,8 @@ pub enum Event<'a> {
         appended: bool,
         /// The number of messages whose reasoning is not sent any more.
         left_out: u64,
-        /// The text of the vendor's error, if the vendor has refused earlier reasoning.
+        /// The text of the server's error, if the server has refused a request with earlier reasoning or with a
+        /// change after a message, and has answered the request without it.
         refusal: Option<&'a str>,
     },
     /// The model's answer of this turn is complete.

@@ -12,7 +12,7 @@ use super::{
     },
     machine::Machine,
     outcome::Outcome,
-    prefix::set_prefix,
+    prefix::{set_prefix, set_unused},
     provenance::Provenance,
 };
 use crate::{
@@ -118,6 +118,7 @@ impl Machine {
             }
             Fact::ContextPinned { text } => self.window.pin(text),
             Fact::PrefixSet { .. } => set_prefix(self, fact)?,
+            Fact::PrefixUnused {} => set_unused(self)?,
         }
         self.untouched = false;
         self.compacting = match fact {
@@ -299,12 +300,14 @@ impl Machine {
             | StopReason::Unsupported(_) => None,
         };
         self.add_model_message(marked.as_ref().or(message), called, ended)?;
+        self.mark_origin(message, Some((provider, asked)));
         if let Some(message) = message {
             let (provider, model) = (provider.to_owned(), model.to_owned());
             let (asked_model, usage) = (asked_model.map(str::to_owned), *usage);
             let from = Provenance { provider, model, asked_model, stop, usage };
             self.provenances.insert(message, from);
         }
+        self.prefix.conclude_refusal(Some(provider));
         self.turns = self.turns.saturating_add(1);
         self.usage.add(usage);
         let by = Some((provider.to_owned(), model.to_owned()));
@@ -327,12 +330,15 @@ impl Machine {
             InterruptCause::Failure { .. } => Outcome::Failed,
         };
         let end = AfterCalls::End(outcome);
+        self.prefix.conclude_refusal(None);
         match &mut self.phase {
             RunPhase::Calling(calling) if message.is_none() => {
                 calling.then = end;
             }
             RunPhase::Asking => {
                 self.add_model_message(message, end, end)?;
+                // The fact does not name the model.
+                self.mark_origin(message, None);
             }
             RunPhase::Checking if message.is_none() => {
                 self.phase = RunPhase::Ended(Some(outcome));

@@ -447,6 +447,11 @@ impl Machine {
         self.prefix.version
     }
 
+    /// Whether this provider gets no additions, because its server has refused some.
+    pub(crate) fn refuses_additions(&self, provider: &str) -> bool {
+        self.prefix.refuses_additions(provider)
+    }
+
     /// Whether the vendor has refused reasoning of this conversation.
     pub(crate) fn is_reasoning_refused(&self) -> bool {
         self.prefix.refused

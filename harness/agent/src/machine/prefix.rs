@@ -1,9 +1,13 @@
 //! The instructions and tools of requests to a model that accepts its earlier reasoning only after the same
 //! instructions and tools.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, mem, sync::Arc};
 
-use super::{call_states::cannot, machine::Machine, window::open_turn};
+use super::{
+    call_states::cannot,
+    machine::Machine,
+    window::{open_turn, place, signed_reasoning},
+};
 use harness_core::{
     error::Error,
     journal::{Fact, Prefix},
@@ -20,11 +24,29 @@ pub(super) struct PrefixState {
     pub(super) added: Arc<Vec<PrefixAddition>>,
     /// Whether the vendor has refused reasoning of this conversation.
     pub(super) refused: bool,
+    /// Whether the server may have refused additions: it has refused a request that had some, and has not
+    /// answered yet.
+    may_refuse_additions: bool,
+    /// The provider whose server has refused additions, and has answered without them.
+    refuses_additions: Option<String>,
+    /// Whether the next answer was made without this prefix.
+    pub(super) is_unused: bool,
     /// How often the prefix has changed.
     pub(super) version: u64,
 }
 
 impl PrefixState {
+    /// Removes the additions that are not sent any more, because the vendor's own summary has replaced the messages
+    /// before them. The reasoning after them is bound to the same prefix as before, so the prefix stays, and the next
+    /// request adds what is missing.
+    pub(super) fn cut(&mut self, kept: &Messages) {
+        self.version = self.version.saturating_add(1);
+        let is_sent = |added: &PrefixAddition| kept.iter().any(|it| it.id() == added.after);
+        if !self.added.iter().all(is_sent) {
+            Arc::make_mut(&mut self.added).retain(is_sent);
+        }
+    }
+
     /// Merges the additions into the prefix after a summary has replaced the messages before the additions. The
     /// version always changes, so that the next request gets the program's current definitions.
     pub(super) fn fold(&mut self) {
@@ -38,11 +60,12 @@ impl PrefixState {
         }
     }
 
-    /// If the model has not answered since the last addition, moves this addition after the next message of the
-    /// user. Anthropic accepts such an addition only at the end or before an answer.
+    /// If the model has not answered since the last addition, moves this addition after the last of all messages,
+    /// which the user has just added. Anthropic accepts such an addition only at the end or before an answer.
     pub(super) fn pass(&mut self, all: &Messages, next: &Message) {
         let Some(last) = self.added.last() else { return };
-        let mut since = all.iter().rev().take_while(|message| message.id() != last.after);
+        let earlier = all.iter().rev().skip(1);
+        let mut since = earlier.take_while(|message| message.id() != last.after);
         if next.role() != Role::User || since.any(is_said) {
             return;
         }
@@ -50,6 +73,18 @@ impl PrefixState {
             last.after = next.id().to_owned();
             self.version = self.version.saturating_add(1);
         }
+    }
+
+    /// Records how the request without additions has ended: by an answer of this provider, or without an answer.
+    pub(super) fn conclude_refusal(&mut self, answered_by: Option<&str>) {
+        if mem::take(&mut self.may_refuse_additions) && answered_by.is_some() {
+            self.refuses_additions = answered_by.map(str::to_owned);
+        }
+    }
+
+    /// Whether this provider gets no additions.
+    pub(super) fn refuses_additions(&self, provider: &str) -> bool {
+        self.may_refuse_additions || self.refuses_additions.as_deref() == Some(provider)
     }
 
     pub(super) fn has_additions(&self) -> bool {
@@ -125,28 +160,39 @@ pub(crate) fn has_accepted_additions(machine: &Machine, provider: &str) -> bool 
 
 /// How many messages are sent with reasoning.
 pub(crate) fn messages_with_reasoning(machine: &Machine) -> u64 {
-    let thinks = |message: &Message| {
-        message.blocks().iter().any(|block| matches!(block, Block::Reasoning(_)))
-    };
     let own = machine.vendor_sent_view();
     let views = [Some(machine.readable()), own].into_iter().flatten();
     let counts = views.map(|view| {
-        view.messages().iter().skip(view.thinking_from).filter(|it| thinks(it)).count()
+        view.messages()
+            .iter()
+            .skip(view.thinking_from)
+            .filter(|it| signed_reasoning(it).next().is_some())
+            .count()
     });
     u64::try_from(counts.max().unwrap_or(0)).unwrap_or(u64::MAX)
 }
 
 pub(super) fn set_prefix(machine: &mut Machine, fact: &Fact) -> Result<(), Error> {
-    let Fact::PrefixSet { prefix, appended, left_out, change: _, refusal } = fact else {
+    let Fact::PrefixSet { prefix, appended, left_out, messages, change: _, refusal } = fact else {
         return Ok(());
     };
-    machine.asking("the prefix cannot be set")?;
+    match prefix {
+        None => machine.check_can_edit()?,
+        Some(_) => machine.asking("the prefix cannot be set")?,
+    }
+    let (all, known) = (machine.transcript.messages().clone(), machine.transcript.messages().len());
+    let messages: BTreeSet<usize> = messages.iter().map(|at| place(*at)).collect();
+    if messages.last().is_some_and(|last| *last >= known) {
+        return Err(cannot("reasoning of a message that does not exist cannot be left out"));
+    }
     match (machine.transcript.messages().last().filter(|last| !last.is_paused()), prefix) {
         (Some(last), Some(prefix)) if *appended && machine.prefix.first.is_some() => {
             let after = last.id().to_owned();
             machine.prefix.add(&after, prefix);
         }
         (_, Some(prefix)) if !appended => {
+            machine.prefix.may_refuse_additions |=
+                refusal.is_some() && machine.prefix.has_additions();
             machine.prefix.first = Some(Arc::new((**prefix).clone()));
             machine.prefix.added = Arc::default();
         }
@@ -155,10 +201,20 @@ pub(super) fn set_prefix(machine: &mut Machine, fact: &Fact) -> Result<(), Error
     }
     machine.prefix.refused |= refusal.is_some();
     machine.prefix.version = machine.prefix.version.saturating_add(1);
-    if *left_out > 0 {
-        let all = machine.transcript.messages();
-        let (end, open) = (all.len(), open_turn(all));
-        machine.window.leave_out_reasoning(all, end, open);
+    if !messages.is_empty() {
+        machine.window.leave_out_reasoning_of(&all, &messages);
+    } else if *left_out > 0 {
+        machine.window.leave_out_reasoning(&all, known, open_turn(&all));
     }
+    Ok(())
+}
+
+/// Records that the next answer was made without the prefix.
+pub(super) fn set_unused(machine: &mut Machine) -> Result<(), Error> {
+    machine.asking("a prefix cannot be unused")?;
+    if machine.prefix.first.is_none() {
+        return Err(cannot("there is no prefix that an answer could be made without"));
+    }
+    machine.prefix.is_unused = true;
     Ok(())
 }

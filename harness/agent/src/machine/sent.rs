@@ -13,14 +13,16 @@ use super::{
     stated::StatedWindow,
     window::{
         ContextState, ContextView, EditedContext, MeasuredRequest, REFUSALS, VendorView, open_turn,
-        place,
+        place, signed_reasoning,
     },
 };
 use crate::model_notices::late_end;
 use harness_core::{
     error::Error,
     journal::{ClearedArguments, ClearedResult, VendorSummary},
-    message::{Arguments, Block, Message, Role, ToolCall, ToolContent, ToolResult, Transcript},
+    message::{
+        Arguments, Block, Message, Role, ToolCall, ToolContent, ToolResult, Transcript, VendorData,
+    },
     provider::{FoundTools, ToolSearches, VendorsView},
 };
 
@@ -39,12 +41,48 @@ impl Machine {
 
     /// The messages in requests to this model of this provider.
     pub(crate) fn sent_view_for(&self, provider: &str, model: &str) -> ContextView<'_> {
-        let vendor = self.window.view.as_deref().and_then(|view| view.vendor.as_deref());
-        let made_it = |vendor: &VendorView| {
-            (&*vendor.summary.provider, &*vendor.summary.model) == (provider, model)
+        let own = self.vendor_view_of(provider, model).and_then(|_| self.vendor_sent_view());
+        own.unwrap_or_else(|| self.readable())
+    }
+
+    fn vendor_view_of(&self, provider: &str, model: &str) -> Option<&VendorView> {
+        let vendor = self.window.view.as_deref()?.vendor.as_deref();
+        vendor.filter(|vendor| vendor.is_of(provider, model))
+    }
+
+    /// The indexes of the messages with reasoning that this model would get, although the reasoning was made after
+    /// other content than that of this model's requests. `wire`: the name of the model's wire, or empty.
+    pub(crate) fn foreign_reasoning(
+        &self,
+        (provider, model): (&str, &str),
+        wire: &str,
+    ) -> Vec<u64> {
+        let (seen, view) = (self.sent_view_for(provider, model), self.window.view.as_deref());
+        let is_of = |data: &VendorData, wire: &str| wire.is_empty() || data.wire() == wire;
+        let (foreign, silent) = match self.vendor_view_of(provider, model) {
+            Some(vendor) => (&vendor.foreign, Some(&vendor.silent)),
+            None => (&self.window.foreign, view.map(|view| &view.silent)),
         };
-        let own = vendor.is_some_and(made_it).then(|| self.vendor_sent_view());
-        own.flatten().unwrap_or_else(|| self.readable())
+        let is_sent = |at: &usize| {
+            let is_silent = silent.is_some_and(|silent| silent.contains(at));
+            let of_wire = |it: &Message| signed_reasoning(it).any(|data| is_of(data, wire));
+            !is_silent
+                && *at >= seen.summed_up
+                && seen.index_of(*at) >= seen.thinking_from
+                && self.transcript.messages().get(*at).is_some_and(of_wire)
+        };
+        let sent = foreign.iter().copied().filter(is_sent);
+        sent.filter_map(|at| u64::try_from(at).ok()).collect()
+    }
+
+    /// Records after which content the reasoning of this answer was made. `by`: the provider and the model.
+    pub(super) fn mark_origin(&mut self, message: Option<&Message>, by: Option<(&str, &str)>) {
+        let unused = mem::take(&mut self.prefix.is_unused);
+        if message.is_some_and(|it| signed_reasoning(it).next().is_some()) {
+            let by_owner = by.is_none_or(|(it, model)| self.vendor_view_of(it, model).is_some());
+            let at = self.transcript.messages().len().saturating_sub(1);
+            self.window.mark_origin(at, by_owner, unused);
+        }
     }
 
     /// The messages in requests to every model that has made no summary of its own.
@@ -264,8 +302,8 @@ impl Machine {
         if has_files(&message) {
             self.window.with_files.push(self.transcript.messages().len());
         }
-        self.prefix.pass(self.transcript.messages(), &message);
         self.transcript.push(message.clone())?;
+        self.prefix.pass(self.transcript.messages(), &message);
         let Some(view) = &mut self.window.view else { return Ok(()) };
         if let Some(vendor) = &mut view.vendor {
             vendor.sent.push(message.clone())?;
@@ -324,28 +362,43 @@ impl Machine {
             ));
         }
         let (window, words_at) = (&mut self.window, all.len());
-        let (is_changed, open) = (self.prefix.has_additions(), open_turn(all));
-        self.prefix.fold();
+        match vendor {
+            Some(_) => self.prefix.cut(&all.range(summed_up..)),
+            None => self.prefix.fold(),
+        }
         let view = window.view.get_or_insert_default();
         // Reasoning that was left out before stays left out. The vendor's own summary removes no further
-        // reasoning.
-        let (thinks_at, open_at) = match view.vendor.take() {
-            _ if is_changed => (words_at, open),
-            Some(vendor) => (vendor.thinks_at, vendor.open_at),
-            None => {
-                let seen = view.sent_view();
-                (seen.place_of(seen.thinking_from), seen.place_of(seen.open_turn))
-            }
-        };
+        // reasoning: it stands for the messages that this model has been sent.
+        let before = view.vendor.take();
         view.vendor = vendor.map(|summary| {
-            let (summary, sent) = (summary.clone(), Transcript::default());
-            Box::new(VendorView { summary, words_at, thinks_at, open_at, sent })
+            let of = |it: &VendorView| it.is_of(&summary.provider, &summary.model);
+            let mut own = before.filter(|before| of(before)).unwrap_or_else(|| {
+                let seen = view.sent_view();
+                Box::new(VendorView {
+                    summary: summary.clone(),
+                    words_at,
+                    thinks_at: seen.place_of(seen.thinking_from),
+                    open_at: seen.place_of(seen.open_turn),
+                    foreign: window.foreign.clone(),
+                    silent: view.silent.clone(),
+                    sent: Transcript::default(),
+                })
+            });
+            (own.summary, own.words_at) = (summary.clone(), words_at);
+            own
         });
+        // The text of a summary replaces everything before it.
+        window.foreign.clear();
         (view.summed_up, view.kept) = (summed_up, kept);
         view.summary = Some(summary.clone());
         view.cleared.retain(|(at, _), _| *at >= summed_up);
         view.files.retain(|at| at >= summed_up || view.kept.contains(&at));
         view.shorter.retain(|(at, _), _| *at >= summed_up);
+        view.silent.retain(|at| *at >= summed_up);
+        if let Some(vendor) = &mut view.vendor {
+            vendor.silent.retain(|at| *at >= summed_up);
+            vendor.foreign.retain(|at| *at >= summed_up);
+        }
         window.reads.retain(|(at, _)| *at >= summed_up);
         window.long.retain(|(at, _)| *at >= summed_up);
         window.reset_failures();

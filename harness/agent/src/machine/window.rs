@@ -2,7 +2,7 @@
 //! sent; the transcript keeps everything.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{BTreeSet, HashMap, VecDeque},
     sync::Arc,
 };
 
@@ -14,7 +14,10 @@ use super::{
 use harness_core::{
     context::has_line,
     journal::VendorSummary,
-    message::{Block, Message, Messages, Role, ToolCall, ToolContent, ToolResult, Transcript},
+    message::{
+        Block, Message, Messages, ReasoningBlock, Role, ToolCall, ToolContent, ToolResult,
+        Transcript, VendorData,
+    },
     provider::{FoundTools, Usage},
 };
 
@@ -54,6 +57,9 @@ pub(super) struct ContextState {
     pub(super) found: Arc<Vec<FoundTools>>,
     pub(super) refusals: RefusedRequests,
     pub(super) compactions: FailedCompactions,
+    /// The indexes of the messages whose reasoning was made after other content than that of
+    /// [`sent_view`](EditedContext::sent_view).
+    pub(super) foreign: BTreeSet<usize>,
 }
 
 impl ContextState {
@@ -66,6 +72,29 @@ impl ContextState {
         }
         view.rebuild(all);
         self.measured = None;
+    }
+
+    /// Leaves out the reasoning of these messages, each in the views in which its reasoning is not valid.
+    pub(super) fn leave_out_reasoning_of(&mut self, all: &Messages, messages: &BTreeSet<usize>) {
+        let view = self.view.get_or_insert_default();
+        view.silent.extend(self.foreign.intersection(messages));
+        if let Some(vendor) = &mut view.vendor {
+            vendor.silent.extend(vendor.foreign.intersection(messages));
+        }
+        view.rebuild_messages(all);
+        self.measured = None;
+    }
+
+    /// Records that the reasoning of this message was made by the model with a summary of its own (`by_owner`) or by
+    /// another model, so that it is not valid in the other view. `unused`: it is valid in no view.
+    pub(super) fn mark_origin(&mut self, at: usize, by_owner: bool, unused: bool) {
+        let vendor = self.view.as_mut().and_then(|view| view.vendor.as_mut());
+        if unused || vendor.is_some() && by_owner {
+            self.foreign.insert(at);
+        }
+        if let Some(vendor) = vendor.filter(|_| unused || !by_owner) {
+            vendor.foreign.insert(at);
+        }
     }
 
     /// Resets the counts of failures, because a summary was made or a run has begun.
@@ -199,6 +228,8 @@ pub(super) struct EditedContext {
     /// The shortened arguments that are sent for a call, by the index of the message and the number of the call
     /// in the message.
     pub(super) shorter: HashMap<(usize, usize), String>,
+    /// The indexes of the messages that are sent without reasoning, although earlier ones are sent with it.
+    pub(super) silent: BTreeSet<usize>,
     /// The messages in requests.
     pub(super) sent: Transcript,
     /// The number of messages at the beginning of `sent` that are sent without reasoning.
@@ -214,13 +245,19 @@ pub(super) struct EditedContext {
 impl EditedContext {
     /// Rebuilds the sent messages after the context was edited.
     pub(super) fn rebuild(&mut self, all: &Messages) {
-        let kept = self.kept.iter().filter_map(|at| Some(self.as_sent(*at, all.get(*at)?)));
+        self.rebuild_messages(all);
+        self.thinking_from = self.sent.messages().len();
+        self.open_turn = open_turn(self.sent.messages());
+    }
+
+    /// Rebuilds the sent messages. Reasoning that is still valid stays.
+    fn rebuild_messages(&mut self, all: &Messages) {
+        let sent_as = |at: usize, message: &Message| self.as_sent(at, message, &self.silent);
+        let kept = self.kept.iter().filter_map(|at| Some(sent_as(*at, all.get(*at)?)));
         let mut sent: Messages = kept.chain(self.summary.clone()).collect();
         for (at, message) in all.iter().enumerate().skip(self.summed_up) {
-            sent.push(self.as_sent(at, message));
+            sent.push(sent_as(at, message));
         }
-        self.thinking_from = sent.len();
-        self.open_turn = open_turn(&sent);
         self.sent = Transcript::of_sent(sent);
         let Some(mut vendor) = self.vendor.take() else { return };
         let summary = &vendor.summary;
@@ -229,7 +266,7 @@ impl EditedContext {
             if at == vendor.words_at {
                 summary.words.iter().for_each(|words| sent.push(words.clone()));
             }
-            sent.push(self.as_sent(at, message));
+            sent.push(self.as_sent(at, message, &vendor.silent));
         }
         if vendor.words_at >= all.len() {
             summary.words.iter().for_each(|words| sent.push(words.clone()));
@@ -252,7 +289,8 @@ impl EditedContext {
 
     /// The messages in requests to the model that has made a summary of its own.
     pub(super) fn vendor_sent_view(&self) -> Option<ContextView<'_>> {
-        let VendorView { summary, words_at, thinks_at, open_at, sent } = self.vendor.as_deref()?;
+        let VendorView { summary, words_at, thinks_at, open_at, sent, .. } =
+            self.vendor.as_deref()?;
         let words_at = summary.words.as_ref().map(|_| *words_at);
         let summed_up = self.summed_up;
         let mut seen =
@@ -263,9 +301,10 @@ impl EditedContext {
     }
 
     /// The message of the transcript at this index, as it is sent.
-    fn as_sent(&self, at: usize, message: &Message) -> Message {
+    fn as_sent(&self, at: usize, message: &Message, silent: &BTreeSet<usize>) -> Message {
         if message.role() == Role::Assistant {
-            return self.with_shorter_calls(at, message);
+            let message = self.with_shorter_calls(at, message);
+            return if silent.contains(&at) { without_signatures(&message) } else { message };
         }
         let line =
             |result: &ToolResult| self.cleared.get(&(at, result.call_id().to_owned())).cloned();
@@ -309,7 +348,36 @@ pub(super) struct VendorView {
     /// The transcript index of the first message of the turn that was open when `thinks_at` was set. Equal to
     /// `thinks_at` if no turn was open.
     pub(super) open_at: usize,
+    /// The indexes of the messages whose reasoning was made after other content than that of this view.
+    pub(super) foreign: BTreeSet<usize>,
+    /// The indexes of the messages that are sent without reasoning, although earlier ones are sent with it.
+    pub(super) silent: BTreeSet<usize>,
     pub(super) sent: Transcript,
+}
+
+impl VendorView {
+    /// Whether this model has made the summary.
+    pub(super) fn is_of(&self, provider: &str, model: &str) -> bool {
+        (&*self.summary.provider, &*self.summary.model) == (provider, model)
+    }
+}
+
+/// The data with which vendors take the reasoning of this message back.
+pub(super) fn signed_reasoning(message: &Message) -> impl Iterator<Item = &VendorData> {
+    message.blocks().iter().filter_map(|block| match block {
+        Block::Reasoning(it) => it.vendor(),
+        _ => None,
+    })
+}
+
+/// The message without the data with which the vendor takes reasoning back.
+fn without_signatures(message: &Message) -> Message {
+    message.with_blocks(|block| match block {
+        Block::Reasoning(it) if it.vendor().is_some() => {
+            Some(Block::Reasoning(ReasoningBlock::new(it.text(), None)))
+        }
+        _ => None,
+    })
 }
 
 /// The messages in requests to one model, and their relation to the messages of the transcript.

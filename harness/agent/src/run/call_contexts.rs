@@ -111,8 +111,8 @@ impl CallContexts {
         let site = SubagentHost::new(caller, call, effects, rules, counted, asking, is_unwritten)
             .of_agent(tool.is_some_and(Tool::is_agent))
             .with_message_id(id_of_question(transcript));
-        let fingerprint = call.fingerprint();
-        let identity = tool.map(|tool| {
+        let CallHashes { fingerprint, sameness } = CallHashes::of(tool, call, granted);
+        let identity = tool.map(|_| {
             let conversation = transcript.messages().first().map_or("", Message::id);
             CallIdentity {
                 conversation: conversation.into(),
@@ -120,7 +120,7 @@ impl CallContexts {
                 tool: call.name().into(),
                 effects,
                 fingerprint,
-                sameness: call_hash(tool, call, granted),
+                sameness,
             }
         });
         let key = idempotency_key(self.conversation.as_deref(), transcript, call, fingerprint);
@@ -211,16 +211,31 @@ pub(crate) struct CallContextParts<'a> {
     pub(crate) stop: &'a CancellationToken,
 }
 
-/// A hash of the tool and the arguments with which the call runs. Equal calls have equal hashes.
-pub(crate) fn call_hash(
-    tool: &Tool,
-    call: &ToolCall,
-    approved: Option<&ApprovedCall>,
-) -> Fingerprint {
-    let seen = approved.and_then(|approved| approved.binding.as_ref());
-    match seen.map(|seen| seen.arguments.clone()).map_or_else(|| call.decoded(), Ok) {
-        Ok(arguments) => tool.sameness(arguments),
-        Err(_) => call.fingerprint(),
+/// The two hashes of a call.
+pub(crate) struct CallHashes {
+    /// The hash of the tool and the arguments that the model wrote.
+    fingerprint: Fingerprint,
+    /// The hash of the tool and the arguments with which the call runs. Calls with the same effect have equal hashes.
+    pub(crate) sameness: Fingerprint,
+}
+
+impl CallHashes {
+    pub(crate) fn of(
+        tool: Option<&Tool>,
+        call: &ToolCall,
+        approved: Option<&ApprovedCall>,
+    ) -> Self {
+        let written = call.decoded().ok();
+        let fingerprint = match &written {
+            Some(arguments) => arguments.fingerprint(call.name()),
+            None => call.fingerprint(),
+        };
+        let seen = approved.and_then(|approved| approved.binding.as_ref());
+        let seen = seen.map(|seen| seen.arguments.clone());
+        let runs_with =
+            seen.as_ref().map_or(fingerprint, |arguments| arguments.fingerprint(call.name()));
+        let sameness = tool.zip(seen.or(written)).and_then(|(tool, it)| tool.sameness(it));
+        Self { fingerprint, sameness: sameness.unwrap_or(runs_with) }
     }
 }
 

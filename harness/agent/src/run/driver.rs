@@ -12,6 +12,7 @@ use super::{
     clock::RunClock,
     early_calls::EarlyCalls,
     kept_places::KeptPlaces,
+    prefix::{PrefixChange, record_prefix_of_answer},
     progress::ProgressReceiver,
     stop_signals::{RunSignal, StopSignals, StopTokens, warning_event},
 };
@@ -71,6 +72,10 @@ pub(crate) struct RequestProgress {
     pub(crate) fell_back: bool,
     /// The text with which the server of the current request has refused earlier reasoning.
     pub(crate) reasoning_refused: Option<String>,
+    /// The change of the prefix that this request has, if it is recorded only with an answer.
+    pub(crate) prefix_change: Option<Box<PrefixChange>>,
+    /// Whether this request has not the prefix of the conversation, because no reasoning of its model is bound.
+    pub(crate) is_without_prefix: bool,
     /// The tokens of the last request, by part: system prompt, tools, messages and reasoning.
     pub(crate) context: ContextTokens,
 }
@@ -227,6 +232,7 @@ impl<'a> RunDriver<'a> {
             let detail = detail.clone();
             self.end.limit = Some(LimitReached { limit: *limit, scope: *scope, detail });
         }
+        let prefix = record_prefix_of_answer(self);
         let (message, usage) = match self.request.answer.take() {
             Some(answer) => {
                 let usage = answer.usage();
@@ -236,7 +242,7 @@ impl<'a> RunDriver<'a> {
         };
         let asked = mem::take(&mut self.request.asked);
         let recorded = self.state.record(&Fact::Interrupted { message, usage, cause, asked });
-        recorded.and(self.count_early())
+        prefix.and(recorded).and(self.count_early())
     }
 
     /// Records the early calls, once the answer is complete or interrupted. Calls that are part of the answer

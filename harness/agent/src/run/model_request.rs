@@ -18,7 +18,9 @@ use super::{
     call_contexts::CallContextParts,
     driver::{CallProgress, RequestProgress, RunDriver},
     options::RunTools,
-    prefix::{fold_prefix_after, record_refused_reasoning, update_prefix},
+    prefix::{
+        may_refuse_additions, record_prefix_of_answer, record_refused_reasoning, update_prefix,
+    },
     progress::ProgressEvent,
     provider_stream::ProviderStream,
     request_state::with_conversation,
@@ -31,6 +33,7 @@ use crate::{
     approval::ApprovalPolicy,
     compaction::{
         context_usage::room_for_answer,
+        gauge::ReducedMaxTokens,
         window::{edit_context_after, leave_out_after, lower_max_tokens_after},
     },
     events::watcher::RunWatcher,
@@ -87,24 +90,48 @@ impl RunDriver<'_> {
         self.request.fell_back = false;
         self.emit(Event::TurnStarted { turn });
         let reduced_max_tokens = self.state.requests.reduced_max_tokens.take();
-        let ended = self.run_model_request(reduced_max_tokens.map(|it| it.tokens)).await?;
+        let limit = reduced_max_tokens.map(|it| it.tokens);
+        let mut ended = self.run_model_request(limit).await?;
+        let mut adapts = self.adapts_to(&ended, reduced_max_tokens)?;
+        if let StreamEnd::Failed(error) = &ended
+            && !adapts
+            && self.is_unanswered()
+            && may_refuse_additions(self, error)
+        {
+            // Without an answer to this request, nothing is recorded.
+            let refusal = self.state.agent.secrets().hide(&error.to_string()).into_owned();
+            self.state.requests.refused_additions = Some(refusal);
+            self.state.spending.guard.begin_request();
+            ended = self.run_model_request(limit).await?;
+            self.state.requests.refused_additions = None;
+            adapts = self.adapts_to(&ended, reduced_max_tokens)?;
+        }
+        record_prefix_of_answer(self)?;
         record_refused_reasoning(self)?;
         match ended {
-            StreamEnd::Out => self.record_answer(turn),
-            StreamEnd::Stop(cause) => self.record_interrupt(cause),
-            StreamEnd::Failed(error)
-                if self.is_unanswered()
-                    && (lower_max_tokens_after(self, &error, reduced_max_tokens)
-                        || edit_context_after(self, &error)?
-                        || leave_out_after(self, &error)?
-                        || fold_prefix_after(self, &error)?) =>
-            {
+            _ if adapts => {
                 self.request.answer = None;
                 self.request.asked = false;
                 Ok(())
             }
+            StreamEnd::Out => self.record_answer(turn),
+            StreamEnd::Stop(cause) => self.record_interrupt(cause),
             StreamEnd::Failed(error) => self.interrupt(Some(error)),
         }
+    }
+
+    /// Changes the next request if the server has refused this one for a reason that the library knows. Returns
+    /// whether the model can be asked again.
+    fn adapts_to(
+        &mut self,
+        ended: &StreamEnd,
+        reduced: Option<ReducedMaxTokens>,
+    ) -> Result<bool, Error> {
+        let StreamEnd::Failed(error) = ended else { return Ok(false) };
+        Ok(self.is_unanswered()
+            && (lower_max_tokens_after(self, error, reduced)
+                || edit_context_after(self, error)?
+                || leave_out_after(self, error)?))
     }
 
     fn is_unanswered(&self) -> bool {
@@ -128,7 +155,14 @@ impl RunDriver<'_> {
             over,
             request:
                 RequestProgress {
-                    answer, asked, answer_way, ledger, fell_back, reasoning_refused, ..
+                    answer,
+                    asked,
+                    answer_way,
+                    ledger,
+                    fell_back,
+                    reasoning_refused,
+                    prefix_change,
+                    ..
                 },
             calls,
             ..
@@ -149,17 +183,18 @@ impl RunDriver<'_> {
             in_journal,
         };
         let program = stop_signals.program();
+        let machine = prefix_change.as_ref().map_or(&state.machine, |change| &change.machine);
         let mut wanted = state.machine.wanted_schema(tools);
         if prefix.as_ref().is_some_and(|prefix| prefix.answer_tool.is_some()) {
             wanted = wanted.map(OutputSchema::only_by_tool);
         }
         let request = with_conversation(
-            Request::new(state.machine.sent())?.with_system(agent.system()),
-            &state.machine,
+            Request::new(machine.sent())?.with_system(agent.system()),
+            machine,
             (tools, offered_tools.as_deref()),
             prefix.as_deref(),
         )
-        .with_vendors(state.machine.vendors_view())
+        .with_vendors(machine.vendors_view())
         .with_settings(options.and_then(|options| options.settings.as_ref()))
         .with_room(room, state.requests.is_strict)
         .with_lowered_tokens(reduced_max_tokens)

@@ -36,8 +36,9 @@ pub(crate) struct RequestState {
     pub(crate) offered_tools: Option<Arc<OfferedTools>>,
     /// The prefix of requests, if the model's reasoning is bound to a prefix.
     pub(crate) prefix: Option<Arc<SentPrefix>>,
-    /// Whether the server has refused additions that were sent after messages.
-    pub(crate) must_not_append: bool,
+    /// The text of the server's error, while a request is sent again without additions because the server may have
+    /// refused them.
+    pub(crate) refused_additions: Option<String>,
 }
 
 impl RequestState {
@@ -52,15 +53,16 @@ impl RequestState {
             files_before: Vec::new(),
             offered_tools: None,
             prefix: None,
-            must_not_append: false,
+            refused_additions: None,
         }
     }
 
     /// Resets what is valid only for one run. The found tools are reset because the run may offer other tools.
-    /// The lowered limit on the answer is reset because the earlier run may have been dropped before its next
-    /// request.
+    /// The lowered limit on the answer and the refusal of additions are reset because the earlier run may have been
+    /// dropped before or during its next request.
     pub(crate) fn begin_run(&mut self) {
         (self.offered_tools, self.reduced_max_tokens) = (None, None);
+        self.refused_additions = None;
     }
 }
 
@@ -73,9 +75,12 @@ pub(crate) fn with_conversation<'a>(
     prefix: Option<&'a SentPrefix>,
 ) -> Request<'a> {
     let found = match prefix {
-        Some(prefix) if !prefix.is_searched => ToolSearches::default(),
         // Found tools are sent as before, even if this run offers no search.
-        Some(_) => machine.found_now().by_tool(Some(TOOL_SEARCH), tools.searched()),
+        Some(SentPrefix { before_searches: Some(count), schemas, .. }) => {
+            let found = machine.found_now().by_tool(Some(TOOL_SEARCH), tools.searched());
+            found.without(schemas.get(..*count).unwrap_or_default())
+        }
+        Some(_) => ToolSearches::default(),
         None => machine.found_now().by_tool(tools.search(), tools.searched()),
     };
     behind_prefix(request, (tools, offered), prefix)

@@ -314,12 +314,12 @@ impl<'a> Run<'a> {
     /// before any request is sent. The choice is not written to a journal: a run that is
     /// [resumed](crate::Chat::resume) without this method offers all tools.
     ///
-    /// Requests begin with the tools, so a changed choice causes a cache miss at the vendor, which then charges
-    /// the full price for the whole conversation once. To allow different tools in each turn,
-    /// [deny](Permissions::deny) calls instead. To forbid all calls, set
-    /// [`ToolChoice::Forbidden`](harness_core::provider::ToolChoice::Forbidden). Both settings leave the tools
-    /// in the request unchanged. (OpenAI's Responses has a `tool_choice` of kind `allowed_tools` for this
-    /// purpose, which [`Settings::extra`] can set.)
+    /// A model that [binds its reasoning](harness_core::models::Model::binds_reasoning) gets the same tools as
+    /// before, so that its earlier reasoning stays valid. OpenAI is told by `allowed_tools` which of them may be
+    /// called. For other models, requests begin with these tools alone, so another choice than before causes a
+    /// cache miss at the vendor: the whole conversation is read once at the full price. To change from turn to
+    /// turn which tools may be called, [deny](Permissions::deny) the calls instead. To forbid all calls, set
+    /// [`ToolChoice::Forbidden`](harness_core::provider::ToolChoice::Forbidden). Both leave the tools unchanged.
     ///
     /// ```
     /// use harness::{Agent, testing::{ScriptedProvider, reply}, tool, tools};

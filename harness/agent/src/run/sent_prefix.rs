@@ -44,8 +44,9 @@ pub(crate) struct SentPrefix {
     pub(crate) additions: Vec<PrefixAddition>,
     /// The tools that are sent although the run does not offer them.
     pub(crate) hidden: Vec<String>,
-    /// Whether the tools that the model has found are sent at the positions of the searches.
-    pub(crate) is_searched: bool,
+    /// How many of the tools the model has without a search. The others are sent at the positions of the
+    /// searches. `None` if no tool is sent in this way.
+    pub(crate) before_searches: Option<usize>,
 }
 
 /// Adds the offered tools to a request. If the model's reasoning is bound to a prefix, adds the instructions

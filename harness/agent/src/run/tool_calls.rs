@@ -9,7 +9,7 @@ use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use tokio::time::{Instant, timeout_at};
 
 use super::{
-    call_contexts::{CallContextParts, call_hash, still_running_result},
+    call_contexts::{CallContextParts, CallHashes, still_running_result},
     driver::{CallProgress, RunDriver},
     early_calls::{FinishedCall, RunningCall},
     options::RunTools,
@@ -481,7 +481,7 @@ impl RunDriver<'_> {
     fn equal_still_running(&self, call: &ToolCall) -> Option<String> {
         let tool = self.state.agent.tools().get(call.name())?;
         let approved = self.state.machine.approved(call.id());
-        equal_still_running(self.state.id(), || call_hash(tool, call, approved))
+        equal_still_running(self.state.id(), || CallHashes::of(Some(tool), call, approved).sameness)
     }
 
     /// Records the result of a call that does not begin, because an equal call still runs although the library

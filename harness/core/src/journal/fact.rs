@@ -331,17 +331,26 @@ pub enum Fact {
         /// the beginning. If `false`, the new ones replace the earlier ones.
         #[serde(default, skip_serializing_if = "is_false")]
         appended: bool,
-        /// The number of messages whose reasoning is no longer sent, because the reasoning is valid only with the
-        /// earlier instructions and tools. The transcript keeps the reasoning.
+        /// The number of messages whose reasoning is no longer sent from now on, because that reasoning is valid only
+        /// with other instructions, tools or earlier messages. The transcript keeps the reasoning.
         #[serde(default)]
         left_out: u64,
+        /// The indexes of these messages in the transcript, if later reasoning or reasoning between them is still sent.
+        /// Empty if no reasoning before this fact is sent any more.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        messages: Vec<u64>,
         /// What changed, as text for a person. Empty if the earlier state is unknown.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         change: String,
-        /// The vendor's message, if the vendor refused the reasoning.
+        /// The server's message, if the server refused a request with the reasoning, or with instructions and tools
+        /// after a message, and has answered the request without them.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         refusal: Option<String>,
     },
+    /// The next answer was made with the program's own instructions and tools instead of those of
+    /// [`PrefixSet`](Self::PrefixSet), because the reasoning of the model is not bound to them. A model whose reasoning
+    /// is bound does not get the reasoning of this answer.
+    PrefixUnused {},
 }
 
 /// The required form of a run's answer, if more than text is required.
@@ -418,7 +427,8 @@ impl Fact {
             | Self::VendorSummaryRefused { .. }
             | Self::ContextOverflowed { .. }
             | Self::ContextPinned { .. }
-            | Self::PrefixSet { .. } => FactKind::Context,
+            | Self::PrefixSet { .. }
+            | Self::PrefixUnused {} => FactKind::Context,
             Self::Resumed { .. }
             | Self::Reopened { .. }
             | Self::CalledBy { .. }

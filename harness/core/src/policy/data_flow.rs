@@ -263,6 +263,7 @@ impl TaintTracker {
             | Fact::ToolsFound { .. }
             | Fact::ContextPinned { .. }
             | Fact::PrefixSet { .. }
+            | Fact::PrefixUnused {}
             // A summary repeats only content that the model has already read.
             | Fact::ContextCleared { .. }
             | Fact::CompactionStarted { .. }

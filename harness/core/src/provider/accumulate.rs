@@ -43,8 +43,7 @@ pub async fn accumulate(
 ///
 /// A call that the server sends twice counts once. Two calls are the same if they have the same id and equal decoded
 /// arguments. Two calls without ids are the same if they are at the same block and have equal decoded arguments. A call
-/// with the same id and other arguments is another call, and gets a new id. Equal calls with different ids are
-/// different calls.
+/// with the same id and other arguments is another call, and gets a new id. Equal calls with different ids differ.
 ///
 /// An empty object of arguments is ignored if the call has other arguments: some servers begin or end a call with `{}`.
 ///

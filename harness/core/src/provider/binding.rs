@@ -26,6 +26,9 @@ pub struct ReasoningBinding {
     /// The tool whose arguments are the typed answer, if the provider requests the answer through a tool. This tool
     /// counts as a tool of the request.
     pub answer_tool: Option<ToolSchema>,
+    /// The name of the wire whose reasoning the provider sends back: see
+    /// [`VendorData::wire`](crate::message::VendorData::wire). Empty if it is unknown.
+    pub wire: &'static str,
 }
 
 impl ReasoningBinding {
@@ -45,6 +48,13 @@ impl ReasoningBinding {
     #[must_use]
     pub fn with_deferred_tools(mut self, defers: bool) -> Self {
         self.defers_tools = defers;
+        self
+    }
+
+    /// Sets the name of the wire whose reasoning the provider sends back.
+    #[must_use]
+    pub fn with_wire(mut self, wire: &'static str) -> Self {
+        self.wire = wire;
         self
     }
 
@@ -77,6 +87,7 @@ impl ReasoningBinding {
                     false => format!("{}\n{}", self.form, other.form),
                 },
                 answer_tool: self.answer_tool.or(other.answer_tool),
+                wire: if self.wire == other.wire { self.wire } else { "" },
             },
         }
     }

@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use harness_schema::ToolSchema;
+
 /// The tools that one search has found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[doc(hidden)]
@@ -23,6 +25,8 @@ pub struct ToolSearches<'a> {
     search: Option<&'a str>,
     /// The names of the tools that the search tool can find.
     searched: Option<&'a HashSet<String>>,
+    /// The tools that the model had before it searched.
+    had: &'a [ToolSchema],
 }
 
 impl<'a> ToolSearches<'a> {
@@ -38,6 +42,14 @@ impl<'a> ToolSearches<'a> {
         searched: Option<&'a HashSet<String>>,
     ) -> Self {
         (self.search, self.searched) = (search, searched);
+        self
+    }
+
+    /// Sets the tools that the model had before it searched. Their definitions stay where they are, even if a search
+    /// finds them.
+    #[must_use]
+    pub fn without(mut self, had: &'a [ToolSchema]) -> Self {
+        self.had = had;
         self
     }
 
@@ -60,8 +72,10 @@ impl<'a> ToolSearches<'a> {
         self.sent().find(|found| found.call == call).map(|found| found.tools.as_slice())
     }
 
-    /// Whether the request contains a result that lists this tool as found.
+    /// Whether the request contains a result that lists this tool as found. `false` if the model had the tool
+    /// [before](Self::without).
     pub fn has(self, tool: &str) -> bool {
         self.sent().any(|found| found.tools.iter().any(|known| known == tool))
+            && !self.had.iter().any(|had| had.name == tool)
     }
 }

@@ -493,16 +493,18 @@ impl Tool {
         }))
     }
 
-    /// A hash of a call's effect. An argument that is missing, `null` or equal to its default does not change the hash.
-    pub fn sameness(&self, arguments: Arguments) -> Fingerprint {
+    /// A hash of a call's effect, without the arguments that are `null` or equal to their default, since these have the
+    /// same effect as missing arguments. `None` if there are none: then the fingerprint of the arguments is this hash.
+    pub fn sameness(&self, arguments: Arguments) -> Option<Fingerprint> {
         let schema = self.input_schema().get("properties");
         let default = |name: &str| schema?.get(name)?.get("default");
         let mut members = arguments.into_map();
         let says_something = |name: &str, value: &Value| {
             !value.is_null() && !default(name).is_some_and(|default| same(default, value))
         };
+        let all = members.len();
         members.retain(|name, value| says_something(name, value));
-        Arguments::from(members).fingerprint(self.name())
+        (members.len() < all).then(|| Arguments::from(members).fingerprint(self.name()))
     }
 
     /// Reviews a call, on a thread for blocking work if a runtime exists. Dropping the future cancels a review that has

@@ -22,13 +22,20 @@ pub struct CallOfRun {
     pub call: String,
 }
 
+impl CallOfRun {
+    /// The call with this id in the run with this id.
+    pub fn new(run: impl Into<String>, call: impl Into<String>) -> Self {
+        Self { run: run.into(), call: call.into() }
+    }
+}
+
 /// One event and its time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TraceEvent {
     /// The version number of the trace format.
     pub v: u32,
-    /// The id of the run. If an event happens between two runs of a conversation, for example when the conversation is
-    /// opened or a waiting call is answered, this is the id of the later run, if there is one.
+    /// The id of the run. An event between two runs of a conversation has the id of the later run. Examples are the
+    /// opening of the conversation and an answer to a waiting call.
     pub run: String,
     /// Microseconds since the trace began, on a monotonic clock.
     pub at_us: u64,
@@ -43,7 +50,7 @@ pub struct TraceEvent {
 #[serde(tag = "event", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Happened {
-    /// A run began, with a message of the user or because the program resumed a stopped run.
+    /// A run began: the user sent a message, or the program resumed a stopped run.
     RunStarted {
         /// The time of day, in milliseconds since the Unix epoch.
         unix_ms: u64,
@@ -65,7 +72,7 @@ pub enum Happened {
         /// The text of the user's message, with a line for each file. `None` if a run was resumed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         said: Option<String>,
-        /// The call that started this run, if another run contains it.
+        /// The call that started this run. `None` if no call started the run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         caller: Option<CallOfRun>,
     },
@@ -79,7 +86,7 @@ pub enum Happened {
         /// The number of the turn, from 1 in each run.
         turn: u32,
     },
-    /// A call has to wait, because the maximum number of concurrent calls of its tool are running.
+    /// A call waits because its tool already runs the maximum number of concurrent calls.
     CallQueued {
         /// The id of the call.
         call: String,
@@ -97,7 +104,7 @@ pub enum Happened {
         /// Whether the call started before the model's answer was complete.
         early: bool,
     },
-    /// A tool reported progress, or the library tries a call again.
+    /// A tool reported progress, or the library retries a call.
     CallProgressed {
         /// The id of the call.
         call: String,
@@ -120,7 +127,7 @@ pub enum Happened {
         stop: StopReason,
         /// The tokens of this turn.
         usage: Usage,
-        /// What the tokens of the request consist of.
+        /// The number of tokens of each part of the request.
         context: ContextTokens,
         /// The name of the provider that answered.
         provider: String,
@@ -146,8 +153,8 @@ pub enum Happened {
         /// Who decided.
         #[serde(default)]
         by: Decider,
-        /// How long the call waited for the decision, in milliseconds. The beginning and the end of the wait come from
-        /// the clocks of the processes that recorded them. `None` if the call did not wait.
+        /// How long the call waited for the decision, in milliseconds. `None` if the call did not wait. One process may
+        /// have recorded the beginning and another process the end, each with its own clock.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         waited_ms: Option<u64>,
         /// Whether another process wrote the fact of this event, and this process read the fact later.
@@ -171,7 +178,7 @@ pub enum Happened {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         until_ms: Option<u64>,
     },
-    /// The question of a tool was answered, and the tool is called again.
+    /// The library received the answer to a tool's question, and calls the tool again.
     CallAnswered {
         /// The id of the call.
         call: String,
@@ -184,14 +191,14 @@ pub enum Happened {
         who: Option<String>,
         /// The time of the answer, in milliseconds since the Unix epoch.
         at_ms: u64,
-        /// How long the call waited for the answer: see [`CallDecided`](Self::CallDecided).
+        /// How long the call waited for the answer, in milliseconds: see [`CallDecided`](Self::CallDecided).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         waited_ms: Option<u64>,
         /// Whether another process wrote the fact of this event, and this process read the fact later.
         #[serde(default, skip_serializing_if = "is_false")]
         elsewhere: bool,
     },
-    /// The program set the outcome of a call that waited or was in doubt, or the deadline of the wait expired.
+    /// The program set the outcome of a call that waited or was in doubt. Or the deadline of a waiting call expired.
     CallSettled {
         /// The id of the call.
         call: String,
@@ -212,15 +219,15 @@ pub enum Happened {
         /// What the call had waited for. `None` if the call was in doubt.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         awaited: Option<WaitsFor>,
-        /// How long the call waited for the outcome: see [`CallDecided`](Self::CallDecided).
+        /// How long the call waited for the outcome, in milliseconds: see [`CallDecided`](Self::CallDecided).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         waited_ms: Option<u64>,
         /// Whether another process wrote the fact of this event, and this process read the fact later.
         #[serde(default, skip_serializing_if = "is_false")]
         elsewhere: bool,
     },
-    /// A call may run now, because it had no effect so far. Either a call in doubt turned out not to have happened, or
-    /// a call did not begin although its start was recorded.
+    /// A call may run now, because its first attempt had no effect. The first attempt was in doubt, or its start was
+    /// recorded although the call did not begin.
     CallCleared {
         /// The id of the call.
         call: String,
@@ -234,14 +241,14 @@ pub enum Happened {
         /// The name of the tool.
         tool: String,
     },
-    /// A grant that a person gave with the answer *always* was revoked.
+    /// The program revoked a grant. A person gave this grant with the answer *always*.
     GrantRevoked {
         /// The id of the call for which the person gave the grant.
         call: String,
         /// The scope of the grant, in the words that the person read.
         scope: String,
     },
-    /// The tool's reconcile function, which finds out what a call did, failed. The call stays in doubt.
+    /// The tool's reconcile function failed, so the library does not know what the call did. The call stays in doubt.
     ReconcileFailed {
         /// The id of the call.
         call: String,
@@ -268,8 +275,8 @@ pub enum Happened {
         /// The number of shared facts.
         facts: u64,
     },
-    /// This process tried to hold a conversation, so that other processes see that it is in use. Or this process lost
-    /// its hold, because another process appended to the conversation.
+    /// This process tried to hold a conversation, or lost its hold because another process appended to the
+    /// conversation. A hold shows other processes that the conversation is in use.
     Hold {
         /// The name of the conversation.
         conversation: String,
@@ -284,8 +291,8 @@ pub enum Happened {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
     },
-    /// The library tried to append facts to the journal. The duration includes retries, reading facts that other
-    /// processes wrote first, and reading the facts back.
+    /// The library tried to append facts to the journal. The duration includes all retries, and all reads of the
+    /// journal for this append.
     Appended {
         /// The name of the conversation.
         conversation: String,
@@ -303,7 +310,7 @@ pub enum Happened {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
     },
-    /// The run received a message that the user sent while the run was going on.
+    /// The run received a message that the user sent during the run.
     Steered {
         /// The text of the message.
         text: String,
@@ -319,14 +326,14 @@ pub enum Happened {
         /// Whether the model gets the faults and another attempt.
         again: bool,
     },
-    /// A search found tools, which all later requests contain.
+    /// A search found tools. All later requests contain these tools.
     ToolsFound {
         /// The id of the call that searched.
         call: String,
         /// The names of the tools.
         tools: Vec<String>,
     },
-    /// Results and arguments of calls are replaced by shorter texts in later requests.
+    /// Later requests contain shorter texts in place of the results and arguments of some calls.
     ContextCleared {
         /// The number of replaced results.
         results: usize,
@@ -342,9 +349,9 @@ pub enum Happened {
     ContextCompacted {
         /// The number of replaced messages.
         messages: u64,
-        /// The summary. If the vendor's own summary is sent, this is the text summary for other models.
+        /// The summary as text. If requests contain the vendor's own summary, this text is for other models only.
         text: String,
-        /// Whether the vendor's own summary is sent.
+        /// Whether later requests contain the vendor's own summary.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         vendor: bool,
         /// The estimated tokens of the next request without the change.
@@ -363,7 +370,7 @@ pub enum Happened {
         /// The tokens of the failed request.
         usage: Usage,
     },
-    /// The vendor refused a request that begins with a summary of this vendor.
+    /// The vendor refused a request that begins with the vendor's own summary.
     VendorSummaryRefused {
         /// The reason for the refusal.
         cause: String,
@@ -377,17 +384,17 @@ pub enum Happened {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tokens: Option<u64>,
     },
-    /// The program pinned a text, which every later summary contains.
+    /// The program pinned a text. Every later summary contains the text.
     ContextPinned {
         /// The pinned text.
         text: String,
     },
-    /// The instructions, the tools or their format changed. This event occurs only for a model that refuses or drops
-    /// its earlier reasoning after such a change.
+    /// The instructions, the tools or the tools' format changed. This event occurs only if the model refuses or drops
+    /// its earlier reasoning after the change.
     PrefixChanged {
         /// What changed, as text.
         change: String,
-        /// Whether the change is sent after the messages so far, rather than in front of them.
+        /// Whether later requests contain the change behind the messages so far, and not before the first message.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         appended: bool,
         /// The number of messages whose reasoning is no longer sent.
@@ -396,7 +403,7 @@ pub enum Happened {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         refusal: Option<String>,
     },
-    /// A call continued to run after the library had asked it to stop. This call has now ended.
+    /// The library had asked a call to stop, but the call continued to run. This call has now ended.
     CallEnded {
         /// The id of the call.
         call: String,
@@ -420,14 +427,14 @@ pub enum Happened {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         ran_us: Option<u64>,
     },
-    /// A call that started early is missing in the complete answer, so its result is discarded.
+    /// The model's complete answer lacks a call that started early. The library discards the call's result.
     CallDropped {
         /// The id of the call.
         call: String,
     },
-    /// A request failed and is sent again after a wait.
+    /// A request failed. The library waits, and then sends the request again.
     Retried {
-        /// The number of the next attempt, from 1 for each provider in each turn.
+        /// The number of the next attempt. In each turn, the attempts at each provider are counted from 1.
         attempt: u32,
         /// The maximum number of attempts at this provider in this turn.
         of: u32,
@@ -452,7 +459,7 @@ pub enum Happened {
         /// The server's refusal.
         cause: String,
     },
-    /// The answer broke off and is requested again; the parts received so far are discarded.
+    /// The answer broke off. The library discards the received parts, and requests the answer again.
     Discarded {
         /// Why the answer broke off.
         cause: String,
@@ -477,10 +484,10 @@ pub enum Happened {
         cause: InterruptCause,
         /// The text of the incomplete answer.
         text: String,
-        /// The calls of the incomplete answer, as far as they were complete.
+        /// The complete calls of the incomplete answer.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         calls: Vec<TracedCall>,
-        /// The tokens of the incomplete answer: a lower bound.
+        /// A lower bound for the tokens of the incomplete answer.
         usage: Usage,
     },
     /// The run is over.
@@ -541,7 +548,7 @@ pub enum WaitsFor {
 pub enum AppendOutcome {
     /// The facts are in the journal.
     Written,
-    /// The outcome of the write was unknown, but the facts were found in the journal when it was read back.
+    /// The outcome of the write was unknown. The library then read the journal, and found the facts there.
     ReadBack,
     /// Another process appended to the conversation first, so the facts were not written.
     Conflict,

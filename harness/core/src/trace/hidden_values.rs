@@ -9,9 +9,8 @@ use crate::secret::{GrowingSearch, HIDDEN, forms};
 /// words.
 const SHORT: usize = 6;
 
-/// The maximum number of remembered values in one run, and the maximum of their total bytes. A
-/// table with a column `key` may contain any number of values. Values beyond the maximum are hidden
-/// only where they are recognized as secret.
+/// The limits for the remembered values of one run: the number of values, and their total bytes. A
+/// further value is hidden only where its name or format shows that it is secret.
 const MOST: (usize, usize) = (4096, 256 * 1024);
 
 /// The values that were hidden in one run.
@@ -25,7 +24,7 @@ pub(super) struct HiddenValues {
 }
 
 impl HiddenValues {
-    /// Remembers a value, unless the value is too short or the maximum is reached.
+    /// Remembers a value, unless the value is too short or a limit is reached.
     pub(super) fn add(&mut self, value: &str) {
         let bytes = self.bytes.saturating_add(value.len());
         if value.len() < SHORT

@@ -13,7 +13,7 @@ use crate::{
     tool::{ReconcileFault, Scope},
 };
 
-/// Describes how long a call waits. The tracer gets this value together with the fact that begins or ends the wait.
+/// The beginning and the end of a call's wait. The tracer gets this value with the fact that begins or ends the wait.
 #[derive(Clone, Copy, Debug)]
 #[doc(hidden)]
 pub struct CallWaitTime {
@@ -106,7 +106,7 @@ impl Tracer {
         self.write(Happened::Hold { conversation, journal, outcome, took_us, error });
     }
 
-    /// Traces that the hold on a conversation was lost because another process appended to it.
+    /// Traces that another process appended to a held conversation, so that this process lost its hold.
     pub fn lost(&mut self, why: &str, held: impl FnOnce() -> JournalOperation) {
         if !self.is_read() {
             return;
@@ -253,7 +253,7 @@ impl Tracer {
                     });
                     let reasons = reasons.collect();
                     let person = person.as_ref().map(|who| self.secrets.hide(who, None));
-                    // The event of the call has already recorded the arguments, so the binding is omitted here.
+                    // The binding is omitted, because the event `call_started` contains the arguments.
                     let binding = Arc::default();
                     Box::new(Always::new(scope, tool, reasons, binding).for_person(person))
                 }),
@@ -282,7 +282,7 @@ impl Tracer {
     }
 }
 
-/// The reasons in an approval request, which is given as JSON.
+/// The reasons in the JSON of an approval request.
 fn reasons(question: &Value) -> String {
     let reasons = question.get("reasons").and_then(Value::as_array);
     let texts = reasons.into_iter().flatten().filter_map(|reason| reason.get("text")?.as_str());

@@ -1,5 +1,5 @@
-//! Writes the lines of a trace without delaying a run. Regular files do not block, so their lines are written directly.
-//! All other writers get their lines from a thread.
+//! Writes the lines of a trace without delaying a run. A write to a regular file does not block, so the run writes the
+//! line itself. For all other writers, a thread writes the lines.
 
 use std::{
     collections::VecDeque,
@@ -13,13 +13,13 @@ use std::{
 use super::{Happened, TraceEvent};
 use crate::unwind::{caught, dropped};
 
-/// The maximum total bytes and number of lines that wait for a slow writer.
+/// The limits for the lines that wait for a slow writer: their total bytes, and their number.
 const WAITING: (usize, usize) = (8 * 1024 * 1024, 10_000);
 
-/// The maximum time for which dropping a trace waits until the trace's last lines are written.
+/// The maximum time that dropping a trace waits for the trace's last lines.
 const LAST: Duration = Duration::from_secs(1);
 
-/// A destination of trace lines. Dropping the value ends its thread.
+/// A destination of trace lines.
 pub(super) enum LineWriter {
     /// A regular file. The operating system has each line when [`write`](Self::write) returns, so a killed process
     /// loses no line.
@@ -27,14 +27,14 @@ pub(super) enum LineWriter {
     Queue(LineQueue),
 }
 
-/// A file, and the error after which nothing more is written to it.
+/// A file, and its first write error. After an error, nothing more is written.
 pub(super) struct DirectFile {
     file: File,
     problem: Option<String>,
 }
 
 impl LineWriter {
-    /// Writes directly to a regular file, and through a thread to a file that can block (a pipe, a terminal).
+    /// Writes to a regular file directly. Writes to a file that can block, such as a pipe, through a thread.
     pub(super) fn to_file(file: File) -> Self {
         match file.metadata().is_ok_and(|about| about.is_file()) {
             true => Self::File(Mutex::new(DirectFile { file, problem: None })),
@@ -70,7 +70,7 @@ impl LineWriter {
         }
     }
 
-    /// The error after which nothing more is written, if there was one.
+    /// The first write error. After this error, nothing more is written.
     pub(super) fn problem(&self) -> Option<String> {
         match self {
             Self::File(direct) => lock(direct).problem.clone(),
@@ -87,7 +87,7 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The queue of lines for a writer. A thread writes the lines; it ends when this value is dropped.
+/// The queue of lines for a writer, and the thread that writes the lines. Dropping the queue ends the thread.
 pub(super) struct LineQueue {
     shared: Arc<SharedQueue>,
 }
@@ -103,7 +103,7 @@ struct SharedQueue {
 struct QueueState {
     lines: VecDeque<String>,
     bytes: usize,
-    /// The event that counts the lines that did not fit into the queue. It is kept here until it is queued.
+    /// The event with the number of missing lines, until the queue has room for the event.
     lost: Option<TraceEvent>,
     /// Whether the thread is writing a line.
     busy: bool,
@@ -159,7 +159,7 @@ impl QueueState {
         self.lost = Some(TraceEvent { v: *v, run: run.clone(), at_us: *at_us, what });
     }
 
-    /// Queues the event about missing lines at the position of the missing lines.
+    /// Queues the event with the number of missing lines, if there is one.
     fn tell_of_lost(&mut self) {
         if let Some(line) = self.lost.take().as_ref().and_then(line) {
             self.add(line);
@@ -172,7 +172,7 @@ impl Drop for LineQueue {
         lock(&self.shared.state).closed = true;
         self.shared.changed.notify_all();
         if !self.shared.idle(LAST) {
-            // The writer blocks. The thread ends when the writer's call returns.
+            // The writer blocks. After the writer's call returns, the thread finds no line and ends.
             let mut state = lock(&self.shared.state);
             state.lines.clear();
             state.lost = None;
@@ -202,7 +202,7 @@ impl SharedQueue {
         dropped(writer);
     }
 
-    /// Waits for the next line. `None` if the queue is closed and empty, or the writer failed.
+    /// Waits for the next line. `None` if the queue is closed and empty.
     fn next(&self) -> Option<String> {
         let mut state = lock(&self.state);
         loop {
@@ -225,7 +225,7 @@ impl SharedQueue {
         let mut state = lock(&self.state);
         state.busy = false;
         if problem.is_some() {
-            // Nothing is written after a failure, because a gap in the middle of the trace would not be noticed.
+            // Nothing is written after a failure, because a reader would not notice a gap in the trace.
             (state.lines, state.bytes, state.lost) = (VecDeque::new(), 0, None);
             state.problem = problem;
         }
@@ -233,8 +233,7 @@ impl SharedQueue {
         self.changed.notify_all();
     }
 
-    /// Waits, at most for `within`, until the queue is empty and no line is being written. Returns whether this state
-    /// was reached.
+    /// Waits, at most for `within`, until all lines are written. Returns whether all lines are written.
     fn idle(&self, within: Duration) -> bool {
         let until = Instant::now().checked_add(within);
         let mut state = lock(&self.state);

@@ -1,5 +1,4 @@
-//! Traits for code that receives the events of traces. Such code creates, for example, spans and metrics for a
-//! monitoring system.
+//! Traits for code that receives the events of traces, for example to create spans and metrics.
 
 use std::{
     fmt,
@@ -56,13 +55,14 @@ use crate::{
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait TraceListener: Send + Sync {
-    /// Returns a listener for one run. The listener receives the events of the run and the events before the run, such
-    /// as opening the conversation and answers between two runs. `trace` is the trace of the run.
+    /// Returns a listener. The library calls this method when a run begins, and before the first event of an opened
+    /// conversation. A listener also receives the events after its run, such as answers to waiting calls. `trace` has
+    /// the program's settings.
     fn listen(&self, trace: &Trace) -> Box<dyn RunListener>;
 }
 
-/// Receives the events of one run. The task that executes the run calls the methods in the order of the events, so a
-/// method must not block. If a method panics, this listener receives no further events, and the run continues.
+/// Receives the events of one run, in order. The run waits for each method, so a method must not block. If a method
+/// panics, the listener receives no further events, and the run continues.
 pub trait RunListener: Send + Sync {
     /// Receives an event. Secrets are already hidden in the event.
     fn happened(&mut self, what: &Happened);
@@ -79,7 +79,7 @@ pub trait RunListener: Send + Sync {
         let _ = (operation, journal, conversation);
     }
 
-    /// Called for each piece of the model's answer, before the library handles the piece.
+    /// Called for each chunk of the model's answer, before the library handles the chunk.
     fn chunk(&mut self) {}
 
     /// Returns the scope in which the library receives the answer of the current turn.
@@ -95,22 +95,23 @@ pub trait RunListener: Send + Sync {
     }
 }
 
-/// A span for the time in which certain code runs. Spans that this code creates become children of the span.
+/// A span for a piece of work, such as one call. Spans that this work creates become children of the span.
 pub trait TraceScope: Send + Sync {
-    /// Called when a thread begins to run the code. The same thread calls [`leave`](Self::leave) before the code waits.
+    /// Called when a thread begins or continues the work. The same thread calls [`leave`](Self::leave) when the work
+    /// waits or ends.
     fn enter(&self);
 
-    /// Called when the thread stops running the code.
+    /// Called when the work waits or ends.
     fn leave(&self);
 
-    /// Called when the call of this scope has ended. If the run stops the call, the scope is dropped without this
-    /// method.
+    /// Called when the call of this scope has ended. If the run stops the call, the library drops the scope and does
+    /// not call this method.
     fn ended(&mut self, end: EndedCall<'_>) {
         let _ = end;
     }
 }
 
-/// How a call ended. The scope in which the call ran receives this value.
+/// How a call ended. The library passes this value to the scope of the call.
 pub struct EndedCall<'a> {
     result: Option<&'a ToolResult>,
     words: Option<(Redactor, String)>,
@@ -141,8 +142,8 @@ impl fmt::Debug for EndedCall<'_> {
 #[derive(Default)]
 pub struct SpanScope {
     pub(super) scope: Option<Box<dyn TraceScope>>,
-    /// The filter that hides secrets in the text of a call's result, and the name of the call's tool. `None` if the
-    /// scope must not get the text.
+    /// The filter for secrets in the call's result, and the name of the call's tool. `None` if the scope must not get
+    /// the result's text.
     pub(super) words: Option<(Redactor, String)>,
 }
 
@@ -160,7 +161,7 @@ impl SpanScope {
         work()
     }
 
-    /// Runs a call to its end inside of the scope, and then passes the end of the call to the scope.
+    /// Runs a call inside of the scope, and then passes the outcome to the scope.
     pub async fn call<F: Future<Output = DispatchOutcome>>(self, run: F) -> DispatchOutcome {
         let Self { scope: Some(scope), words } = self else { return run.await };
         let mut running = ScopedCall { scope, run: Some(Box::pin(run)) };

@@ -32,7 +32,8 @@
 //!
 //! # Conversations in a journal
 //!
-//! Each kind of fact has an event:
+//! `Inbox::trace` of the agent's package makes the trace of a conversation from its facts, also if it was not traced when
+//! it ran. Each kind of fact has an event:
 //!
 //! | [fact](crate::journal::Fact) | event |
 //! |---|---|
@@ -75,6 +76,7 @@
 //! are exported if the program sets the meter provider before the first run. Spans work without metrics, and metrics
 //! without spans. If the program sets up neither, no clock is read and no data is prepared.
 
+mod difference;
 mod event;
 mod hidden_values;
 mod journal_events;
@@ -90,11 +92,12 @@ mod tracer;
 
 pub(crate) use self::redaction::Redactor;
 pub use self::{
+    difference::{Difference, first_difference},
     event::{
         AppendOutcome, CallOfRun, Happened, HoldOutcome, SCHEMA, TraceEvent, TracedCall, WaitsFor,
     },
     listener::{EndedCall, RunListener, TraceListener, TraceScope},
-    page::page,
+    page::{comparison_page, page},
     pretty::pretty,
     read::read,
     redaction::Redaction,

@@ -10,7 +10,7 @@ use crate::{
     message::CallOutcome,
 };
 
-/// The maximum number of characters of a text that are shown.
+/// The maximum length of a shown text, in characters.
 const SHOWN: usize = 160;
 
 /// Formats the trace as text, in the order of the run:
@@ -23,17 +23,12 @@ const SHOWN: usize = 160;
 /// model -> "I found two orders .."
 /// ```
 ///
-/// Long texts are cut. A call is shown at the position of its result. If the call started clearly before the end of the
-/// model's answer, the line shows how long before.
+/// Long texts are cut. A call is shown at the position of its result. If the call started at least a millisecond before
+/// the end of the model's answer, the line shows this duration.
 pub fn pretty(events: &[TraceEvent]) -> String {
-    print_events(events)
-}
-
-/// Formats the events of a trace. Each event is read once, so the time is linear in the number of events, even for a
-/// damaged trace.
-pub(super) fn print_events<'a>(events: impl IntoIterator<Item = &'a TraceEvent>) -> String {
+    // Each event is read once, so the time is linear in the number of events.
     let mut shown = String::new();
-    let mut runs: HashMap<&str, PrintedCalls<'a>> = HashMap::new();
+    let mut runs: HashMap<&str, PrintedCalls<'_>> = HashMap::new();
     for event in events {
         let calls = runs.entry(&event.run).or_default();
         calls.note(event);
@@ -48,7 +43,7 @@ pub(super) fn print_events<'a>(events: impl IntoIterator<Item = &'a TraceEvent>)
     shown
 }
 
-/// The calls of one run so far. If a later turn uses the same id again, the later call counts.
+/// The calls of one run so far. If two calls have the same id, the later call replaces the earlier call.
 #[derive(Default)]
 struct PrintedCalls<'a> {
     known: HashMap<&'a str, PrintedCall<'a>>,
@@ -62,9 +57,9 @@ struct PrintedCalls<'a> {
 struct PrintedCall<'a> {
     tool: &'a str,
     arguments: &'a str,
-    /// The formatted tool and arguments, after their first use.
+    /// The cached text of the tool and the arguments.
     shown: Option<String>,
-    /// The start time of the call, if the model's answer was not complete then.
+    /// The start time of a call that started before the model's answer was complete.
     early: Option<u64>,
     /// The time at which the model's answer with this call was complete.
     replied: Option<u64>,
@@ -103,7 +98,7 @@ impl<'a> PrintedCalls<'a> {
         call
     }
 
-    /// The call with its arguments, formatted.
+    /// The text of the call and its arguments.
     fn shown(&mut self, id: &'a str) -> &str {
         let call = self
             .known
@@ -113,8 +108,7 @@ impl<'a> PrintedCalls<'a> {
         shown.get_or_insert_with(|| format!("{}({})", short(tool), short(arguments)))
     }
 
-    /// Like [`shown`](Self::shown). For a call from another run, only the tool is known, so the arguments are replaced
-    /// by `..`.
+    /// Like [`shown`](Self::shown). For a call from another run, the text has `..` in place of the unknown arguments.
     fn shown_as(&mut self, id: &'a str, tool: &'a str) -> String {
         if self.known.contains_key(id) {
             self.shown(id).to_owned()
@@ -127,8 +121,8 @@ impl<'a> PrintedCalls<'a> {
         short(self.known.get(id).map_or(id, |call| call.tool))
     }
 
-    /// How long before the end of the model's answer the call started, in microseconds. `None` if less than a
-    /// millisecond.
+    /// The time from the start of the call to the end of the model's answer, in microseconds. `None` if the time is
+    /// less than a millisecond.
     fn lead(&self, id: &str) -> Option<u64> {
         let PrintedCall { early, replied, .. } = self.known.get(id)?;
         Some((*replied)?.saturating_sub((*early)?)).filter(|us| *us >= 1000)
@@ -276,17 +270,20 @@ fn line<'a>(
         },
         Happened::ContextPinned { text } => writeln!(out, "pinned: {}", short(text)),
         Happened::PrefixChanged { change, appended, left_out, refusal } => {
-            let how = match (appended, refusal) {
-                (true, _) => "is sent behind the messages so far",
-                (false, Some(_)) => "is not known, but the vendor refuses the reasoning before",
-                (false, None) => "is sent before all messages",
+            let how = match (appended, refusal, change.is_empty()) {
+                (true, ..) => "sent behind the messages so far",
+                (false, Some(_), true) => "the vendor has refused earlier reasoning",
+                (false, Some(_), false) => {
+                    "sent before all messages, after the server refused a request"
+                }
+                (false, None, true) => {
+                    "the instructions and tools of earlier reasoning are not known"
+                }
+                (false, None, false) => "changed",
             };
-            let change = if change.is_empty() { "what has changed" } else { &**change };
-            writeln!(
-                out,
-                "{} {how}: the reasoning of {left_out} messages is left out",
-                short(change)
-            )
+            let change =
+                if change.is_empty() { String::new() } else { format!(": {}", short(change)) };
+            writeln!(out, "{how}{change} (messages whose reasoning is left out: {left_out})")
         }
         Happened::CallEnded { call, text, .. } => {
             writeln!(out, "  {call} has ended after it was stopped")?;
@@ -360,7 +357,7 @@ fn line<'a>(
     }
 }
 
-/// Says who answered and how long the call waited. Unknown values are left out.
+/// A text with the person who answered and the duration of the wait, as far as they are known.
 fn answered(who: Option<&str>, waited_ms: Option<u64>) -> String {
     let who = who.map(|who| format!(" by {}", short(who))).unwrap_or_default();
     let waited = waited_ms.map(|ms| format!(" after {}", time(ms.saturating_mul(1000))));
@@ -393,7 +390,7 @@ fn spoken(text: &str, calls: &[TracedCall]) -> String {
 }
 
 /// A duration in microseconds, formatted with a unit.
-pub(super) fn time(us: u64) -> String {
+fn time(us: u64) -> String {
     match us {
         0..1_000 => format!("{us} µs"),
         1_000..10_000_000 => format!("{} ms", us / 1_000),
@@ -418,7 +415,7 @@ fn short(text: &str) -> String {
 }
 
 /// The first `characters` characters of a text; `None` if the text is not longer.
-pub(super) fn cut(text: &str, characters: usize) -> Option<&str> {
+fn cut(text: &str, characters: usize) -> Option<&str> {
     let (end, _) = text.char_indices().nth(characters)?;
     text.get(..end)
 }

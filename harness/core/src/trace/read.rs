@@ -6,8 +6,8 @@ use crate::{
     secret::beginning,
 };
 
-/// Parses a trace that was written as JSON lines. Empty lines are skipped. If the process was killed while it wrote the
-/// last line, this incomplete line is skipped too.
+/// Parses a trace that was written as JSON lines. Skips empty lines. Also skips an incomplete last line, which a killed
+/// process may leave.
 ///
 /// # Errors
 /// Fails if any other line is not an event, or if the trace has a newer format. The error has the number of the line.
@@ -32,7 +32,7 @@ pub fn read(lines: &str) -> Result<Vec<TraceEvent>, Error> {
             Ok(event) => events.push(event),
             Err(_) if number == last && !whole => {}
             Err(err) => {
-                // The error quotes the unexpected value, which may be a long line, so it is cut.
+                // The error quotes the unexpected value. This value may be long, so the error is cut.
                 let err = err.to_string();
                 let message =
                     format!("line {number} of the trace is no event: {}", beginning(&err, 500));

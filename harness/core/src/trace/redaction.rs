@@ -1,5 +1,4 @@
-//! Hides secrets in a trace: secrets that the library was given, and secrets that are recognized by their name or their
-//! format.
+//! Hides secrets in a trace: registered secrets, and secrets that are recognized by their name or their format.
 
 use std::{
     borrow::Cow,
@@ -16,29 +15,27 @@ use super::{
 };
 use crate::secret::{HIDDEN, SecretNames, Secrets, united, without};
 
-/// What a trace treats as secret, in addition to the secrets that the library was given (see
-/// [`Secrets`](crate::secret::Secrets)).
+/// What a trace treats as secret, in addition to the registered [`Secrets`](crate::secret::Secrets).
 ///
 /// `[secret]` replaces three kinds of values:
 ///
-/// - the value of a field, in JSON and in text such as `password=..` or `--token ..`, if the name of the field is on
-///   the list (`api_key`, `X-Auth-Token` and `userPassword` end with a listed word) or if the field is marked for the
-///   tool;
+/// - the value of a field whose name is on the list or is marked for the tool, in JSON and in text such as
+///   `password=..` or `--token ..` (`api_key`, `X-Auth-Token` and `userPassword` are on the list, because each ends
+///   with a listed word);
 /// - text with the format of a secret: keys of well-known services, private keys, user and password of a URL,
 ///   `curl -u ..`;
 /// - later occurrences of a replaced value in the same run, for the first few thousand values.
 ///
-/// Only the trace is changed. A secret in plain text that the user wrote before any tool received it is not recognized;
-/// register such a secret with `AgentBuilder::secret`.
+/// Only the trace is changed. A secret that the user writes as plain text is not recognized: register such a secret
+/// with `AgentBuilder::secret`.
 #[derive(Clone, Debug, Default)]
 pub struct Redaction {
-    // Shared by all runs.
     names: Arc<SecretNames>,
     marked: Arc<HashMap<String, HashSet<String>>>,
 }
 
 impl Redaction {
-    /// Replaces the list of names. A listed name matches every name that ends with it as a whole word.
+    /// Replaces the list of names. The listed name `token` also matches `access_token`, but not `mytoken`.
     #[must_use]
     pub fn names(mut self, names: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         self.names = Arc::new(SecretNames::of(names));
@@ -61,7 +58,7 @@ impl Redaction {
     }
 }
 
-/// Hides secrets in the trace of one run. Remembers the values that it has already hidden in this run.
+/// Hides secrets in the trace of one run, and remembers the hidden values.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Redactor {
     rules: Redaction,
@@ -75,7 +72,7 @@ impl Redactor {
         Self { rules, known, remembered: HiddenValues::default() }
     }
 
-    /// A name or an id for the trace. Only the secrets that the library was given are hidden.
+    /// A name or an id for the trace. Only registered secrets are hidden.
     pub(super) fn name(&self, name: &str) -> String {
         self.known.hide(name).into_owned()
     }
@@ -86,7 +83,7 @@ impl Redactor {
         let is_json = text.trim_start().starts_with(['{', '[']);
         let value = is_json.then(|| serde_json::from_str::<Value>(text));
         let Some(Ok(mut value)) = value else { return self.hide_text(text, tool, true) };
-        // A search of the JSON text would miss escaped letters (`\u0061`), so the decoded texts are searched.
+        // A search of the JSON text misses escaped letters (`\u0061`), so `hide_value` searches the decoded texts.
         let escaped = text.contains("\\u");
         let hidden = match self.hide_value(&mut value, tool, escaped) {
             true => Cow::Owned(value.to_string()),
@@ -107,7 +104,7 @@ impl Redactor {
     }
 
     /// Hides secrets in a JSON value: the values of members with a secret name, and secrets inside of texts. With
-    /// `again`, values that were hidden earlier are hidden too. Returns whether anything was hidden.
+    /// `again`, also hides registered secrets and remembered values. Returns whether anything was hidden.
     fn hide_value(&mut self, value: &mut Value, tool: Option<&str>, again: bool) -> bool {
         let mut any = false;
         match value {
@@ -164,7 +161,7 @@ impl Redactor {
         }
     }
 
-    /// Finds the secrets that the library was given, and values that were hidden earlier.
+    /// Finds registered secrets and remembered values.
     fn find_again(&mut self, text: &str, found: &mut Vec<Range<usize>>) {
         found.append(&mut self.known.find(text));
         self.remembered.find(text, found);
@@ -172,7 +169,7 @@ impl Redactor {
 
     /// Finds values after a secret name, such as `password=..` and `Authorization: Bearer ..`.
     ///
-    /// The text may be a whole answer, so only the word before each `:` or `=` is examined, not every word.
+    /// The text may be a long answer, so only the word before each `:` or `=` is examined.
     fn find_named(&mut self, text: &str, tool: Option<&str>, found: &mut Vec<Range<usize>>) {
         // `read` is the end of the last value found, `from` the position from which the search continues.
         let (mut read, mut from) = (0, 0);
@@ -214,7 +211,7 @@ fn assigned(text: &str, from: usize, whole_line: bool) -> Option<Range<usize>> {
     let between = behind.get(..behind.len() - value.len())?;
     let ends =
         |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ',' | ';' | '&' | '}' | '\\');
-    // A quoted value extends to its closing quote, or to the end of the text if the quote was cut off.
+    // A quoted value ends at its closing quote, or at the end of the text if the quote is missing.
     let end = match between.chars().next_back() {
         Some(quote @ ('"' | '\'')) => value.find([quote, '\\']),
         _ if whole_line => value.find(['\n', '\r', '"', '\'', '\\']),
@@ -246,7 +243,7 @@ mod tests {
             (r#"{"userPassword":{"a":["b"]}}"#, r#"{"userPassword":"[secret]"}"#),
             (r#"[{"deep":[{"PIN":1234}]}]"#, r#"[{"deep":[{"PIN":"[secret]"}]}]"#),
             (r#"{"code":"1234"}"#, r#"{"code":"[secret]"}"#),
-            // Nothing is secret here, so the text must stay unchanged.
+            // A text without a secret must stay unchanged.
             (r#"{ "max_tokens": 3, "monkey": 1e3 }"#, r#"{ "max_tokens": 3, "monkey": 1e3 }"#),
             ("password=hunter2&x=1", "password=[secret]&x=1"),
             ("Authorization: Bearer abc.def", "Authorization: Bearer [secret]"),
@@ -278,7 +275,7 @@ mod tests {
         let mut secrets = redactor(Redaction::default());
         secrets.hide(r#"{"password":"correct horse"}"#, None);
         assert_eq!(secrets.hide("It is correct horse.", None), "It is [secret].");
-        // A value that contains an earlier hidden value is hidden completely.
+        // A value that contains a remembered value is hidden completely.
         secrets.hide(r#"{"password":"a correct horse"}"#, None);
         assert_eq!(secrets.hide("It is a correct horse.", None), "It is [secret].");
         assert_eq!(secrets.hide("horse", None), "horse");
@@ -294,7 +291,7 @@ mod tests {
 
     #[test]
     fn a_text_that_looks_secret_everywhere_is_read_in_one_go() {
-        // Each of these texts took minutes when the search read the rest of the text again at each position.
+        // A search that reads the rest of the text at each position needs minutes for each of these texts.
         for piece in ["AKIA", "sk-", "eyJ.", "a:", "ab-", "aB"] {
             let text = format!("x{}==", piece.repeat(200_000 / piece.len()));
             assert_eq!(redactor(Redaction::default()).hide(&text, None), text);
@@ -362,7 +359,7 @@ mod tests {
         assert_eq!(secrets.name("call_tok/0001\"x"), "call_[secret]");
     }
 
-    /// `results` JSON results with `rows` rows each, every row with a different value in the member `key`.
+    /// JSON texts of `results` tool results. Each result has `rows` rows, and each row has its own value of `key`.
     fn tables(results: usize, rows: usize) -> Vec<String> {
         let row =
             |result: usize, row: usize| format!(r#"{{"key":"key-{result}-{row}","n":{row}}}"#);

@@ -1,8 +1,7 @@
 //! Finds secrets by their format: keys with the prefixes of well-known services, passwords in URLs
 //! and on command lines, private keys.
 //!
-//! The text may be a whole answer. So one pass searches for several formats, and each hit is
-//! examined once.
+//! The text may be long, so one pass searches for several formats, and each hit is examined once.
 
 use std::{ops::Range, sync::LazyLock};
 
@@ -10,8 +9,8 @@ use memchr::memmem::{self, Finder};
 
 use crate::secret::SecretNames;
 
-/// Prefixes of keys. Each prefix ends with `-` or `_`. These two characters are rare in words, so one search for both
-/// of them finds all these prefixes.
+/// Prefixes of keys. Each prefix ends with `-` or `_`. Both characters are rare, so a search for them quickly finds all
+/// these prefixes.
 const LOOKS: [&str; 9] =
     ["sk-", "sk_", "ghp_", "gho_", "github_pat_", "glpat-", "xoxb-", "xoxp-", "hf_"];
 
@@ -28,7 +27,7 @@ const LEAST: usize = 20;
 const USER: [&str; 3] = ["-u", "--user", "--proxy-user"];
 const FETCHES: [&str; 3] = ["curl", "wget", "http"];
 
-/// How many bytes of the line before and after an option are searched for the name of a program.
+/// The search for the program's name reads this number of bytes before and after an option.
 const NEAR: usize = 500;
 
 /// Parts of the lines before and after a private key.
@@ -36,8 +35,7 @@ const BEGINS: &str = "-----BEGIN ";
 const PRIVATE_KEY: &str = "PRIVATE KEY";
 const ENDS: &str = "-----END";
 
-/// The searches for the prefixes of keys. They are built once, because building them costs more
-/// than searching an answer.
+/// The searches for the prefixes of keys. They are built once, because building takes longer than a search.
 static FINDERS: LazyLock<Vec<Finder<'static>>> =
     LazyLock::new(|| WORDS.iter().chain([&TOKEN]).map(Finder::new).collect());
 
@@ -99,8 +97,7 @@ fn key(text: &str, at: usize) -> Option<SecretShape<'_>> {
     (is_key && value.len() >= LEAST).then_some(SecretShape { hidden, value })
 }
 
-/// The user and password of a URL such as `https://user:password@`. `colon` is the position of the
-/// colon after the scheme.
+/// The user and password of a URL such as `https://user:password@`. The scheme ends at the position `colon`.
 pub(super) fn user(text: &str, colon: usize) -> Option<SecretShape<'_>> {
     let rest = text.get(colon..)?.strip_prefix("://")?;
     let ends = |c: char| c.is_whitespace() || matches!(c, '/' | '?' | '#' | '"' | '\'' | '<');
@@ -113,8 +110,8 @@ pub(super) fn user(text: &str, colon: usize) -> Option<SecretShape<'_>> {
     is_secret.then_some(SecretShape { hidden, value: password.unwrap_or(user) })
 }
 
-/// The value of an option that begins at this position: `--password value`, or `-u user:password`
-/// of a program that fetches URLs.
+/// The secret value of an option that begins at this position, such as `--password value`. For `-u user:password`, the
+/// line must name a program that fetches URLs.
 fn option<'a>(text: &'a str, at: usize, names: &SecretNames) -> Option<SecretShape<'a>> {
     let name = word(text, at);
     let is_user = USER.contains(&name);
@@ -142,7 +139,7 @@ fn option<'a>(text: &'a str, at: usize, names: &SecretNames) -> Option<SecretSha
     let (user, password) = value.split_once(':')?;
     let is_secret = !password.is_empty()
         && user.chars().all(|c| in_word(c) || matches!(c, '@' | '\\'))
-        // A value of digits and a colon is a user id and a group id.
+        // A value such as `1000:1000` is a user id and a group id, as for `docker run -u`.
         && !value.bytes().all(|byte| byte.is_ascii_digit() || byte == b':')
         && fetches(text, at);
     is_secret.then_some(SecretShape { hidden, value: password })
@@ -161,8 +158,8 @@ fn fetches(text: &str, at: usize) -> bool {
     FETCHES.iter().any(|program| names(before, program) || names(after, program))
 }
 
-/// The text between the first and the last line of a private key that begins at this position, and
-/// the position of the last line.
+/// The private key whose first line begins at this position, without its first and last line. Also returns the position
+/// of the last line.
 fn private_key(text: &str, at: usize) -> Option<(SecretShape<'_>, usize)> {
     let begins = text.get(at..)?.strip_prefix(BEGINS)?;
     // The kind of key, such as `RSA `, precedes `PRIVATE KEY`.

@@ -15,8 +15,8 @@ use crate::{
 /// The destination of the traces of an agent's runs, and the rules for redacting secrets. Clones write to the same
 /// destination.
 ///
-/// By default, a trace is only kept in memory and returned with the reply. No run waits for a writer: if a writer
-/// blocks, fails or panics, lines are lost and the run continues.
+/// By default, a trace is only kept in memory and returned with the reply. If a writer blocks, fails or panics, lines
+/// are lost and the run continues.
 ///
 /// ```
 /// use harness::{Agent, testing::{ScriptedProvider, reply}, trace::{self, Redaction, Trace}};
@@ -65,7 +65,7 @@ impl Trace {
         Self { on: false, ..Self::default() }
     }
 
-    /// Sets what is treated as secret, in addition to the secrets that the library was given.
+    /// Sets what is treated as secret, in addition to the registered secrets.
     #[must_use]
     pub fn redaction(mut self, redaction: Redaction) -> Self {
         self.redaction = redaction;
@@ -88,12 +88,11 @@ impl Trace {
     }
 
     /// Also puts content into OpenTelemetry's spans, without secrets: text, arguments, results, reasons of denials, and
-    /// errors of servers, tools and journals, which may quote any of these. By default, spans contain only numbers,
-    /// kinds, ids and names.
+    /// errors of servers, tools and journals. By default, spans contain only numbers, kinds, ids and names.
     ///
-    /// Ids and names from a model or a server are reported only if they are 1 to 128 printable ASCII characters without
-    /// spaces; other ids and names are replaced by `_OTHER`. A tool that does not exist is reported as `unknown_tool`.
-    /// At most 100 different model names of responses are reported.
+    /// An id or name from a model or a server must be 1 to 128 printable ASCII characters without spaces. Otherwise,
+    /// the span contains `_OTHER`. A tool that does not exist is reported as `unknown_tool`. At most 100 different
+    /// model names of responses are reported.
     #[must_use]
     pub fn content_in_spans(mut self, on: bool) -> Self {
         self.content = on;
@@ -103,6 +102,11 @@ impl Trace {
     /// Whether [`content_in_spans`](Self::content_in_spans) is set. A [`TraceListener`] can read this setting.
     pub fn has_content_in_spans(&self) -> bool {
         self.content
+    }
+
+    /// The same redaction for a trace that is made from facts: it is kept in memory, and nobody else gets it.
+    pub(super) fn kept_only(&self) -> Self {
+        Self { on: true, listener: None, lines: None, ..self.clone() }
     }
 
     pub(super) fn listen(&self) -> Option<Box<dyn RunListener>> {
@@ -121,9 +125,9 @@ impl Trace {
     }
 
     /// Also appends the trace to this file, as JSON lines. Each line is written before the run continues, so that a
-    /// killed process loses no line. Files that are not regular, such as named pipes, are written as with
-    /// [`to_writer`](Self::to_writer). For a file on a network that may hang, call `to_writer` yourself. On Unix, only
-    /// the owner may read a file that is created here.
+    /// killed process loses no line. A file that is not regular, such as a named pipe, is written as with
+    /// [`to_writer`](Self::to_writer). For a file on a network drive that may hang, call `to_writer` yourself. On Unix,
+    /// only the owner may read a new file.
     ///
     /// # Errors
     /// Fails if the file cannot be opened for writing. If a later write fails, the run continues, no further line is
@@ -144,9 +148,9 @@ impl Trace {
     }
 
     /// Also writes the trace to this writer, as JSON lines. A thread calls `write_all` and `flush` for each line, so
-    /// the writer may block; up to 8 MiB of lines wait in memory. Lines beyond that are dropped, and an event
-    /// [`LinesLost`](super::Happened::LinesLost) states their number. A writer that fails or panics gets no further
-    /// line, and [`problem`](Self::problem) returns the reason.
+    /// the writer may block. Up to 8 MiB of lines wait in memory. Further lines are dropped, and an event
+    /// [`LinesLost`](super::Happened::LinesLost) states their number. After a failure or panic, the writer gets no
+    /// further line, and [`problem`](Self::problem) returns the reason.
     ///
     /// Dropping the last clone of the trace waits up to one second for the last lines. To wait longer, call
     /// [`flush`](Self::flush) first.
@@ -156,8 +160,8 @@ impl Trace {
         self
     }
 
-    /// Waits, at most for `within`, until all lines so far are written. Returns whether all lines are written. This
-    /// call blocks the thread. With [`to_file`](Self::to_file) on a regular file, this call returns immediately.
+    /// Blocks the thread until all lines are written, at most for `within`. Returns whether all lines are written. With
+    /// [`to_file`](Self::to_file) and a regular file, returns immediately.
     ///
     /// ```
     /// use std::time::Duration;
@@ -171,7 +175,7 @@ impl Trace {
         self.lines.as_ref().is_none_or(|lines| lines.flush(within))
     }
 
-    /// The reason why the trace is no longer written. `None` if it is still written.
+    /// The reason why the library no longer writes the trace. `None` if no write has failed.
     pub fn problem(&self) -> Option<String> {
         self.lines.as_ref()?.problem()
     }

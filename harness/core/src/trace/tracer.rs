@@ -21,7 +21,7 @@ use crate::{
     unwind::{caught, dropped},
 };
 
-/// The data about a run that its first event contains.
+/// The data for the first event of a run.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct RunParticipants<'a> {
@@ -43,19 +43,18 @@ pub struct RunParticipants<'a> {
 pub struct Tracer {
     trace: Trace,
     pub(super) secrets: Redactor,
-    /// The id of the current run, or of the next run if there were events since the last run. Empty without such
-    /// events.
+    /// The id of the current run. Between runs, the id of the next run; empty until the first event after a run.
     run: String,
     events: Arc<Vec<TraceEvent>>,
     /// Whether a run is in progress.
     runs: bool,
-    /// Whether `listener` is initialized, which happens at the first event of a run.
+    /// Whether the library has asked the program's trace for the `listener` of this run.
     awake: bool,
     turn: u32,
     context: ContextTokens,
     response: Option<String>,
     answer_way: Option<OutputMode>,
-    /// The listener for this run. `None` if the program has set no listener, or if the listener has panicked.
+    /// The listener for this run. `None` without a listener in the trace's settings, and after a panic of the listener.
     listener: Option<Box<dyn RunListener>>,
     /// The durations of calls whose results are not traced yet, by call id.
     ran: HashMap<String, Duration>,
@@ -63,8 +62,7 @@ pub struct Tracer {
     pub(super) tools: HashMap<String, String>,
     /// The pending journal operation.
     pub(super) operation: Option<PendingOperation>,
-    /// The event of reopening the conversation. It is kept until the resumed run begins, because it belongs to the span
-    /// of that run.
+    /// The event `Reopened`, until the next run begins: the listener adds this event to the run's span.
     pub(super) reopened: Option<Happened>,
 }
 
@@ -95,8 +93,13 @@ impl Tracer {
         }
     }
 
-    /// Sets the id of the run to which all following events belong. A driver that executes the actions of one run
-    /// separately sets the same id for each action.
+    /// A tracer for facts that were recorded earlier. It informs no listener and writes nowhere.
+    pub fn of_past(trace: &Trace) -> Self {
+        Self::new(&trace.kept_only())
+    }
+
+    /// Sets the id of the run for all following events. A driver that executes the actions of one run separately sets
+    /// the same id for each action.
     pub fn within(&mut self, run: &str) {
         run.clone_into(&mut self.run);
     }
@@ -106,12 +109,13 @@ impl Tracer {
         &self.run
     }
 
-    /// Takes the events of the run out of the tracer, so that a waiting conversation does not keep a copy of the texts.
+    /// Takes the events of the run out of the tracer, so that a waiting conversation does not keep the texts in memory
+    /// twice.
     pub fn run(&mut self) -> RunTrace {
         RunTrace(mem::take(&mut self.events))
     }
 
-    /// Begins a run. Events since the last run become a part of the new one.
+    /// Begins a run. The run's trace also contains the events since the last run.
     pub fn begin(&mut self, cast: RunParticipants<'_>, said: Option<&Message>) {
         self.stopped();
         (self.awake, self.runs) = (false, true);
@@ -137,10 +141,7 @@ impl Tracer {
             journaled: journaled.map(|name| self.secrets.name(name)),
             earlier,
             said,
-            caller: caller.map(|(run, call)| CallOfRun {
-                run: run.to_owned(),
-                call: self.secrets.name(call),
-            }),
+            caller: caller.map(|(run, call)| CallOfRun::new(run, self.secrets.name(call))),
         });
         self.tell_reopened();
     }
@@ -172,7 +173,7 @@ impl Tracer {
         self.write(Happened::AnswerBegan { turn: self.turn });
     }
 
-    /// Whether anything receives the chunks of an answer.
+    /// Whether a listener receives the chunks of an answer.
     pub fn is_listening(&self) -> bool {
         let is_listening = |listener: &dyn RunListener| caught(|| listener.is_listening());
         self.listener.as_deref().is_some_and(|listener| is_listening(listener).unwrap_or(false))
@@ -184,8 +185,8 @@ impl Tracer {
         self.tell(|listener| listener.chunk());
     }
 
-    /// Sets data for the event of the next complete answer: what the tokens of the request consist of, the vendor's id
-    /// of the response, and how the schema was sent.
+    /// Sets data for the event of the next complete answer: the tokens of the request, the vendor's id of the response,
+    /// and how the schema was sent.
     pub fn answer(
         &mut self,
         context: ContextTokens,
@@ -201,7 +202,7 @@ impl Tracer {
         SpanScope { scope, words: None }
     }
 
-    /// Traces that a call waits for its start.
+    /// Traces that a call has to wait before it can start.
     pub fn queued(&mut self, call: &ToolCall) {
         if self.is_read() {
             let TracedCall { call, tool, .. } = self.traced(call);
@@ -230,7 +231,7 @@ impl Tracer {
         self.write(Happened::CallDropped { call: self.secrets.name(call.id()) });
     }
 
-    /// A tool reported progress.
+    /// Traces that a tool reported progress.
     pub fn progress(&mut self, call: &str, message: &str) {
         if !self.is_read() {
             return;
@@ -239,12 +240,12 @@ impl Tracer {
         self.write(Happened::CallProgressed { call: self.secrets.name(call), message });
     }
 
-    /// Sets the duration of a call for the event of its result.
+    /// Stores the duration of a call for the event of the call's result.
     pub fn ran(&mut self, call: &ToolCall, elapsed: Duration) {
         self.ran.insert(call.id().to_owned(), elapsed);
     }
 
-    /// Traces that a request is sent again after a wait.
+    /// Traces a retry of a request.
     pub fn retry(&mut self, attempt: u32, of: u32, wait: Duration, cause: &str) {
         let (wait_us, cause) = (micros(wait), self.secrets.hide(cause, None));
         self.write(Happened::Retried { attempt, of, wait_us, cause });
@@ -263,7 +264,7 @@ impl Tracer {
         self.write(Happened::ParameterDropped { parameter, cause });
     }
 
-    /// Traces that the answer broke off and is requested again.
+    /// Traces that the answer broke off.
     pub fn discarded(&mut self, cause: &str) {
         let cause = self.secrets.hide(cause, None);
         self.write(Happened::Discarded { cause });
@@ -391,6 +392,7 @@ impl Tracer {
             Fact::ContextPinned { text } => {
                 Happened::ContextPinned { text: shortened(self.secrets.hide(text, None)) }
             }
+            Fact::PrefixUnused {} => return,
             // The first prefix of a conversation is not a change.
             Fact::PrefixSet { left_out: 0, change, refusal: None, .. } if change.is_empty() => {
                 return;
@@ -410,7 +412,7 @@ impl Tracer {
                 outcome: result.outcome(),
                 text: shortened(self.secrets.hide(&result.as_text(), Some(tool))),
             },
-            // `begin` writes `run_started` for these facts, with the provider and the number of messages before it.
+            // `begin` writes the event `run_started` for these facts.
             Fact::Given { .. } | Fact::UserSaid { .. } | Fact::Resumed { .. } => return,
             // The event of each answer records how the schema was sent to the model.
             Fact::AnswerWanted { .. } => return,
@@ -422,7 +424,7 @@ impl Tracer {
             Fact::SourcesRead { .. } => return,
             // The method `call` traces the call when it actually starts, which may be before the fact.
             Fact::CallStarted { .. } => return,
-            // An agent traces its own run. A request for a summary is traced at its end, with its cost.
+            // An agent traces its own run. A request for a summary is traced at its end.
             Fact::UnkeptAgentStarted { .. } | Fact::CompactionStarted { .. } => return,
         };
         self.write(what);
@@ -482,8 +484,8 @@ impl Tracer {
         }
     }
 
-    /// Whether the trace is on, or a listener needs events. If so, and if there is no run id yet, this method creates
-    /// an id for the current or the next run.
+    /// Whether the trace is on, or a listener needs events. If so, creates the id of the current or next run if it is
+    /// missing.
     pub(super) fn is_read(&mut self) -> bool {
         if !self.awake {
             self.awake = true;
@@ -496,8 +498,7 @@ impl Tracer {
         is_read
     }
 
-    /// Calls a method of the listener. A listener may contain code of the program, so it may panic. After a panic, it
-    /// receives no further events of this run.
+    /// Calls a method of the listener. After a panic, the listener receives no further events of this run.
     #[inline]
     pub(super) fn tell<T>(&mut self, tell: impl FnOnce(&mut dyn RunListener) -> T) -> Option<T> {
         let listener = self.listener.as_deref_mut()?;
@@ -548,12 +549,12 @@ pub(super) fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// The maximum number of events between two runs that are kept in memory. A limit is needed, because a program may try
-/// to save a conversation for days.
+/// The maximum number of events between two runs that are kept in memory. Without a limit, a program that retries
+/// `save` for days would fill the memory.
 const BEFORE: usize = 256;
 
-/// The maximum size of one result in a trace, in bytes. The library has already truncated the results to a lower limit,
-/// unless the program raised that limit. The conversation keeps the full result.
+/// The maximum size of one result in a trace, in bytes. Only a program that raises the limit for results has larger
+/// results. The conversation keeps the full result.
 const RESULT: usize = 128 * 1024;
 
 /// The text of a message, and a line for each of its files.
@@ -565,7 +566,7 @@ fn with_files(message: &Message) -> String {
     text.into_iter().chain(files).collect::<Vec<_>>().join("\n")
 }
 
-/// Cuts the middle out of a text above the maximum size. Secrets are already hidden in the text.
+/// Cuts the middle out of a text above the maximum size. The text must not contain secrets.
 fn shortened(text: String) -> String {
     if text.len() > RESULT { cut(&text, RESULT, "") } else { text }
 }

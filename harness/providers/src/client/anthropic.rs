@@ -96,11 +96,25 @@ impl AnthropicProvider {
 
     with_retry!();
 
+    /// The provider's options with the settings of this request, and with what was learned about the server.
+    fn options_for(&self, request: &Request<'_>) -> Cow<'_, anthropic::Options> {
+        let (way, refused) = (self.lessons.way(request), self.lessons.refused());
+        match request.settings_over(&self.options.settings) {
+            None if way.is_none() && refused.is_empty() => Cow::Borrowed(&self.options),
+            own => {
+                let mut options = self.options.clone();
+                options.settings = own.unwrap_or(options.settings);
+                options.answer_way = way.or(options.answer_way);
+                options.refused = options.refused.and(refused);
+                Cow::Owned(options)
+            }
+        }
+    }
+
     fn question(&self, request: &Request<'_>) -> Result<HttpRequest, Error> {
-        let own = request.settings_over(&self.options.settings);
-        let extra = &own.as_ref().unwrap_or(&self.options.settings).extra;
+        let options = self.options_for(request);
         // The vendor refuses a request with both its own context management and a signed summary.
-        let request = &*match extra.contains_key("context_management") {
+        let request = &*match options.settings.extra.contains_key("context_management") {
             true => Cow::Borrowed(request),
             false => request.for_model(&self.name, &self.options.model),
         };
@@ -112,19 +126,7 @@ impl AnthropicProvider {
         if anthropic::adds_tools(request) {
             add_beta(&mut headers, ADDED_TOOLS);
         }
-        let (way, refused) = (self.lessons.way(request), self.lessons.refused());
-        let body = match own {
-            None if way.is_none() && refused.is_empty() => {
-                anthropic::encode_pieces(request, &self.options)?
-            }
-            own => {
-                let mut options = self.options.clone();
-                options.settings = own.unwrap_or(options.settings);
-                options.answer_way = way.or(options.answer_way);
-                options.refused = options.refused.and(refused);
-                anthropic::encode_pieces(request, &options)?
-            }
-        };
+        let body = anthropic::encode_pieces(request, &options)?;
         Ok(HttpRequest { url: None, headers, body })
     }
 }
@@ -158,16 +160,7 @@ impl Provider for AnthropicProvider {
     }
 
     fn reasoning_binding(&self, request: &Request<'_>) -> ReasoningBinding {
-        let way = self.lessons.way(request);
-        match request.settings_over(&self.options.settings) {
-            None if way.is_none() => anthropic::binding(request, &self.options),
-            own => {
-                let mut options = self.options.clone();
-                options.settings = own.unwrap_or(options.settings);
-                options.answer_way = way.or(options.answer_way);
-                anthropic::binding(request, &options)
-            }
-        }
+        anthropic::binding(request, &self.options_for(request))
     }
 
     fn has_vendor_summaries(&self) -> bool {

@@ -1,6 +1,6 @@
 //! The provider for OpenAI's models over the Responses API, and for compatible servers.
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
 use reqwest::header::{AUTHORIZATION, HeaderMap};
 
@@ -89,31 +89,31 @@ impl OpenAIProvider {
 
     with_retry!();
 
-    fn question(&self, request: &Request<'_>) -> Result<HttpRequest, Error> {
-        let own = request.settings_over(&self.options.settings);
-        let request = &*request.for_model(&self.name, &self.options.model);
-        let request = &*self.lessons.without_refused(request);
-        if request.is_summary_request() {
-            let mut options = self.options.clone();
-            options.settings = own.unwrap_or(options.settings);
-            options.refused = self.lessons.refused();
-            let body = responses::encode_summary(request, &options)?;
-            let url = address::endpoint(&self.url, "", "/compact");
-            return Ok(HttpRequest { url: Some(url), headers: self.headers.clone(), body });
-        }
+    /// The provider's options with the settings of this request, and with what was learned about the server.
+    fn options_for(&self, request: &Request<'_>) -> Cow<'_, responses::Options> {
         let (way, refused) = (self.lessons.way(request), self.lessons.refused());
-        let body = match own {
-            None if way.is_none() && refused.is_empty() => {
-                responses::encode_pieces(request, &self.options)?
-            }
+        match request.settings_over(&self.options.settings) {
+            None if way.is_none() && refused.is_empty() => Cow::Borrowed(&self.options),
             own => {
                 let mut options = self.options.clone();
                 options.settings = own.unwrap_or(options.settings);
                 options.answer_way = way.or(options.answer_way);
                 options.refused = options.refused.and(refused);
-                responses::encode_pieces(request, &options)?
+                Cow::Owned(options)
             }
-        };
+        }
+    }
+
+    fn question(&self, request: &Request<'_>) -> Result<HttpRequest, Error> {
+        let options = self.options_for(request);
+        let request = &*request.for_model(&self.name, &self.options.model);
+        let request = &*self.lessons.without_refused(request);
+        if request.is_summary_request() {
+            let body = responses::encode_summary(request, &options)?;
+            let url = address::endpoint(&self.url, "", "/compact");
+            return Ok(HttpRequest { url: Some(url), headers: self.headers.clone(), body });
+        }
+        let body = responses::encode_pieces(request, &options)?;
         Ok(HttpRequest { url: None, headers: self.headers.clone(), body })
     }
 }
@@ -148,16 +148,7 @@ impl Provider for OpenAIProvider {
     }
 
     fn reasoning_binding(&self, request: &Request<'_>) -> ReasoningBinding {
-        let way = self.lessons.way(request);
-        match request.settings_over(&self.options.settings) {
-            None if way.is_none() => responses::binding(request, &self.options),
-            own => {
-                let mut options = self.options.clone();
-                options.settings = own.unwrap_or(options.settings);
-                options.answer_way = way.or(options.answer_way);
-                responses::binding(request, &options)
-            }
-        }
+        responses::binding(request, &self.options_for(request))
     }
 
     fn has_vendor_summaries(&self) -> bool {

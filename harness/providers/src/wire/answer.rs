@@ -1,7 +1,7 @@
-//! Chooses how a request asks for an answer with a schema. There are three output modes. First: the vendor's own mode.
-//! It accepts only some schemas, and some vendors do not allow it together with tools. Second: a tool whose arguments
-//! are the answer. This mode works nearly everywhere. Third: the schema as text after the user's message. This mode
-//! works everywhere. The choice depends only on the table of models, the schema and the request.
+//! Chooses the output mode of a request for an answer with a schema. The vendor's own mode accepts only some schemas,
+//! and some vendors do not allow this mode together with tools. A tool whose arguments are the answer works nearly
+//! everywhere. The schema as text after the user's message works everywhere. The choice depends only on the table of
+//! models, the schema and the request.
 
 use harness_schema::{StrictForm, ToolSchema};
 use serde_json::Value;
@@ -23,8 +23,8 @@ pub(super) struct ServerSupport {
     pub(super) form: StrictForm,
     /// Whether the vendor's own mode also accepts schemas that it cannot enforce.
     pub(super) takes_any: bool,
-    /// Whether the schema is also sent as text. A local server may ignore a mode that it does not support, and a server
-    /// that constrains the answer does not show the schema to the model.
+    /// Whether the schema is also sent as text. A local server may ignore the vendor's mode, or may not show the schema
+    /// to the model.
     pub(super) in_words: bool,
     /// How the schema of a forced answer is enforced.
     pub(super) forced: SchemaEnforcement,
@@ -35,14 +35,14 @@ pub(super) struct ServerSupport {
 /// How the schema of a [forced](OutputSchema::forced) answer is enforced.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum SchemaEnforcement {
-    /// The schema is enforced as for any other answer, because the behaviour of the server is known.
+    /// The request uses the same output mode as for any other answer.
     AsOthers,
     /// `tool_choice` forces the model to call the tool whose arguments are the answer. Even servers that ignore unknown
     /// output modes support `tool_choice`.
     ByCall,
-    /// The vendor's own mode enforces the schema with all its keywords. A server that turns the schema into a grammar
-    /// uses the length limits in the schema to end the answer. If the server refuses the keywords, the next output mode
-    /// is tried. If the model thinks without end, a second request forces it to call the tool.
+    /// The vendor's own mode gets the schema with all keywords, because length limits keep an answer short. If the
+    /// server refuses the keywords, the library tries the next output mode. If the model thinks without end, a second
+    /// request forces a call of the tool.
     ByKeywords,
 }
 
@@ -51,9 +51,9 @@ pub(super) struct OutputPlan<'a> {
     answer: &'a OutputSchema,
     /// The schema for the vendor's mode, and whether the mode enforces it.
     pub(super) format: Option<(Value, bool)>,
-    /// Whether the answer is requested by a tool.
+    /// Whether the answer is the arguments of a tool call.
     is_tool: bool,
-    /// The tools of the request and the tool for the answer; `None` if the request already has all of them.
+    /// The tools of the request and the added tool for the answer; `None` if no tool is added.
     tools: Option<Vec<ToolSchema>>,
     /// Whether the model has to call the tool for the answer.
     must_call: bool,
@@ -115,18 +115,18 @@ impl<'a> OutputPlan<'a> {
         Some(Self { answer, format, is_tool, tools, must_call: is_tool && must_call, words })
     }
 
-    /// The choice of tools, and whether calls may be parallel; `None` if the model need not call the tool for the
-    /// answer.
+    /// The settings that force a call of the answer's tool: the choice of tools, and whether calls may be parallel.
+    /// `None` if no call is forced.
     pub(super) fn forced(&self) -> Option<(Option<&ToolChoice>, Option<bool>)> {
         self.must_call.then_some((Some(&ToolChoice::Required), Some(false)))
     }
 
-    /// The tool for the answer; `None` if the answer is not requested by a tool.
+    /// The tool for the answer; `None` in another output mode.
     pub(super) fn tool(&self) -> Option<&ToolSchema> {
         self.is_tool.then(|| self.answer.tool())
     }
 
-    /// The request, with the tool for the answer if the plan has one.
+    /// The request, with the added tool for the answer.
     pub(super) fn request<'r>(&'r self, request: &Request<'r>) -> Request<'r> {
         match &self.tools {
             Some(tools) => request.clone().with_tools(tools),
@@ -134,7 +134,7 @@ impl<'a> OutputPlan<'a> {
         }
     }
 
-    /// The message at this index with the schema in its text; `None` if the message is sent unchanged.
+    /// The message at this index with the schema as text; `None` if the request sends the message unchanged.
     fn message(&self, at: usize, message: &Message) -> Option<Message> {
         let asks = self.words && at == self.answer.message();
         asks.then(|| message.with_text(self.answer.in_words()))

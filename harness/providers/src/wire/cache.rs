@@ -1,6 +1,6 @@
-//! Writes the members of a request that control the vendor's prompt cache. A cache mark ends a part of the request that
-//! the vendor caches. OpenAI caches conversations without a mark, and needs a mark only to share a system prompt
-//! between conversations. Anthropic caches only up to the marks.
+//! Writes the members of a request that control the vendor's prompt cache. The vendor caches the request up to a cache
+//! mark. OpenAI caches conversations without a mark, and needs a mark only to share a system prompt between
+//! conversations. Anthropic caches only up to the marks.
 //!
 //! Sources: <https://platform.openai.com/docs/guides/prompt-caching> and
 //! <https://openrouter.ai/docs/guides/best-practices/prompt-caching>.
@@ -53,8 +53,8 @@ pub(super) fn write(
     }
 }
 
-/// The mark at the end of a part that Anthropic caches. All marks of a request have the same lifetime, because marks
-/// with a longer lifetime would have to come first.
+/// The cache mark for Anthropic. All marks of a request have the same lifetime, because Anthropic requires marks with a
+/// longer lifetime to come first.
 pub(super) fn anthropic(cache: PromptCache) -> Option<&'static str> {
     match cache {
         PromptCache::Off => None,
@@ -63,10 +63,9 @@ pub(super) fn anthropic(cache: PromptCache) -> Option<&'static str> {
     }
 }
 
-/// Whether the system prompt gets a cache mark. Without it, OpenAI's newer models set a mark only after the newest
-/// message, and conversations cannot share a cached system prompt. The mark is useful only if the program sets a cache
-/// key for conversations that begin in the same way. Otherwise the library gives each conversation its own key, and no
-/// system prompt is shared.
+/// Whether the system prompt gets a cache mark. Without this mark, OpenAI's newer models cache only up to the newest
+/// message, and conversations cannot share a cached system prompt. The mark helps only conversations with a common
+/// cache key, which the program sets. By default, each conversation has its own key.
 pub(super) fn marks_system(
     settings: &Settings,
     takes: &ModelCapabilities,

@@ -40,8 +40,8 @@ pub(super) fn citation(json: &str) -> Option<Citation> {
     citation.has_source().then_some(citation)
 }
 
-/// Whether the JSON can be sent back as a citation: it must be an object with a type. The vendor would refuse anything
-/// else, in this request and in all later ones.
+/// Whether a request can contain the JSON as a citation. The vendor refuses all requests with a citation that is not an
+/// object with a type.
 pub(super) fn is_returnable(json: &str) -> bool {
     json.starts_with('{') && !text_of(ObjectMembers::of(json).get("type")).is_empty()
 }
@@ -58,7 +58,7 @@ pub(super) fn image(url: &str) -> Option<Media> {
     Media::from_base64(mime, data).ok()
 }
 
-/// The text after `beginning`, which is compared without regard to case; `None` if `text` begins otherwise.
+/// The rest of `text` after `beginning`, in any letter case. `None` if `text` does not begin with `beginning`.
 fn after<'a>(text: &'a str, beginning: &str) -> Option<&'a str> {
     let (first, rest) = text.split_at_checked(beginning.len())?;
     first.eq_ignore_ascii_case(beginning).then_some(rest)

@@ -25,25 +25,24 @@ const PARTS: usize = 4096;
 
 /// Converts the records of one wire's stream into events.
 pub(crate) trait Dialect: Unpin {
-    /// The data that identifies the block of a delta. The decoder stores the data with the shape of a record, and uses
-    /// it for later records of the same shape.
+    /// The data that identifies the block of a delta. The decoder stores the data with the shape of a record, for later
+    /// records with the same shape.
     type Delta: Copy + Debug + Send + Unpin;
 
     /// Reads one record. Returns whether the record was an event. Keep-alives are no events.
     fn read(&mut self, event: &str, data: &str, out: &mut EventSink) -> Result<bool, Error>;
 
-    /// Reads a record of one of the most common kinds in one pass over its bytes, with the same effect as
-    /// [`read`](Self::read). For any other record, and for a record that is unusual or not valid, returns `None` and
-    /// changes nothing.
+    /// Reads a record of a common kind in one pass over its bytes, with the same effect as [`read`](Self::read).
+    /// Returns `None`, and changes nothing, for any other record.
     fn read_common(&mut self, data: &[u8], out: &mut EventSink) -> Option<Result<bool, Error>>;
 
-    /// The data that identifies the block of the delta in this record, which was just [`read`](Self::read). Adds to
-    /// `places` the places in which similar records may differ. Returns `None` if similar records may also differ
-    /// elsewhere.
+    /// Returns the data that identifies the block of the delta in this record. Call this method directly after
+    /// [`read`](Self::read). Adds to `places` the places in which similar records may differ. Returns `None` if similar
+    /// records may also differ elsewhere.
     fn delta(&self, data: &str, places: &mut VaryingPlaces) -> Option<Self::Delta>;
 
     /// Reads a record that equals an earlier delta except for its text, with the same effect as [`read`](Self::read).
-    /// Returns `None`, and changes nothing, if the effect of `read` is not known.
+    /// Returns `None`, and changes nothing, if the record needs a full parse.
     fn again(
         &mut self,
         delta: Self::Delta,
@@ -51,21 +50,20 @@ pub(crate) trait Dialect: Unpin {
         out: &mut EventSink,
     ) -> Option<Result<(), Error>>;
 
-    /// Whether the answer has its stop reason. Only token counts and the end may still follow.
+    /// Whether the answer has its stop reason, so that only token counts and the end mark may follow.
     fn has_stopped(&self) -> bool;
 
     /// Ends an answer that [has stopped](Self::has_stopped) but got no end mark.
     fn end_without_mark(&mut self, out: &mut EventSink) -> Result<(), Error>;
 
-    /// Called at the end of the bytes. A wire whose answers need no end mark ends the answer here. Other wires do
-    /// nothing.
+    /// Called after the last byte. A wire without a required end mark ends the answer here. Other wires do nothing.
     fn end(&mut self, out: &mut EventSink) -> Result<(), Error>;
 }
 
-/// Decodes the bytes of one answer. The module of each wire describes what it accepts.
+/// Decodes the bytes of one answer. The module of each wire describes the accepted bytes.
 ///
-/// The events do not depend on how the bytes are split into chunks. Events that were read before a failure are returned
-/// before the error.
+/// The events do not depend on how the bytes are split into chunks. A failure does not discard the events before the
+/// failure.
 #[derive(Debug)]
 #[expect(private_bounds, reason = "the wires are known: nobody outside brings another one")]
 pub struct Decoder<D: Dialect> {
@@ -86,17 +84,17 @@ struct KnownDelta<D> {
     /// with another shape.
     served: u32,
     missed: u32,
-    /// `useless` is the number of times in a row that learning a shape did not pay off. `pause` is the number of
-    /// records to skip before the next shape is learned, because some servers never send two similar records.
+    /// `useless` counts the shapes in a row that did not pay off. `pause` is the number of records before the next
+    /// shape is learned, because some servers never send two similar records.
     useless: u32,
     pause: u32,
 }
 
-/// A shape has paid off if it matched this many times for each delta that it did not match.
+/// Learning a shape pays off if at least this number of deltas match for each delta that does not match.
 const WORTH: u32 = 4;
 
-/// Decides whether the fast path is tried for a record. If all records of a server are unusual, trying costs more than
-/// it saves, so each failure in a row lets more records skip the fast path.
+/// Decides whether the fast path is tried for a record. Each failure in a row makes more records skip the fast path,
+/// because a failed try costs time.
 #[derive(Debug, Default)]
 struct FastPathGate {
     failures: u32,
@@ -147,8 +145,8 @@ impl<D: Dialect> Decoder<D> {
         Ok(())
     }
 
-    /// Reads up to the next event, and removes the bytes read from `bytes`. Returns `None` if all bytes are read or the
-    /// answer is complete.
+    /// Reads up to the next event, and moves the beginning of `bytes` behind this event. Returns `None` at the end of
+    /// the bytes or of the answer.
     ///
     /// # Errors
     /// The same as [`push`](Self::push).
@@ -184,10 +182,10 @@ impl<D: Dialect> Decoder<D> {
         Some(result)
     }
 
-    /// Reads the lines of one record, as far as they have arrived.
+    /// Reads those lines of one record that have arrived.
     fn read_lines(&mut self, bytes: &mut &[u8]) -> Result<(), Error> {
         let Self { sse, dialect, out, known, pace, heard, .. } = self;
-        // The bytes of the record, if no part of it arrived in an earlier chunk.
+        // The bytes of the record, if the record begins in this chunk.
         let record = sse.is_between().then_some(*bytes);
         loop {
             let mut delta = None;
@@ -238,13 +236,13 @@ impl<D: Dialect> Decoder<D> {
         result
     }
 
-    /// Whether the answer has its stop reason and only its end is missing. Always `false` once content has followed a
-    /// stop reason, because some servers send a stop reason with each chunk.
+    /// Whether the answer has its stop reason and only its end is missing. A stop reason before further content does
+    /// not count, because some servers send a stop reason with each chunk.
     pub(crate) fn has_stopped(&self) -> bool {
         !self.failed && !self.out.done && self.out.stopped(&self.dialect).is_some()
     }
 
-    /// Ends an answer that [has stopped](Self::has_stopped), after the server was silent.
+    /// Ends an answer that [has stopped](Self::has_stopped), because the server sends nothing more.
     ///
     /// # Errors
     /// The errors of [`push`](Self::push), for a last event without a final line break.
@@ -296,7 +294,7 @@ impl<D: Dialect> Decoder<D> {
 }
 
 impl<D> KnownDelta<D> {
-    /// Whether to learn the shape of this record, if it is a delta.
+    /// Counts a record without the learned shape. Returns whether to learn the shape of this record.
     fn needs_shape(&mut self) -> bool {
         let wants = self.pause == 0;
         self.pause = self.pause.saturating_sub(1);
@@ -323,8 +321,8 @@ impl<D> KnownDelta<D> {
     }
 }
 
-/// The delta of a record, and the places in which other records of the same kind differ from this record. `None` if the
-/// record has no such delta.
+/// The delta of a record, and the places in which similar records may differ. `None` if the shape of the record cannot
+/// be learned.
 fn places<D: Dialect>(record: Record<'_>, dialect: &D) -> Option<(D::Delta, VaryingPlaces)> {
     let data = std::str::from_utf8(record.data).ok()?;
     let mut places = VaryingPlaces::of(data);
@@ -333,7 +331,7 @@ fn places<D: Dialect>(record: Record<'_>, dialect: &D) -> Option<(D::Delta, Vary
     Some((delta, places))
 }
 
-/// Reads one record. Returns whether the fast path has read it.
+/// Reads one record. Returns whether `read_common` has read the record.
 fn read<D: Dialect>(
     record: Record<'_>,
     dialect: &mut D,
@@ -345,7 +343,7 @@ fn read<D: Dialect>(
         return Ok(false);
     }
     let stopped = out.stopped(dialect);
-    // The dialect decides which events are errors.
+    // `read_common` does not get the event's name, so an event with the name `error` takes the slow path.
     if record.event != b"error" && pace.tries() {
         let result = dialect.read_common(record.data, out);
         pace.tried(result.is_some());
@@ -364,7 +362,7 @@ fn read<D: Dialect>(
     Ok(false)
 }
 
-/// Decodes UTF-8. Invalid bytes are replaced, so that they do not make the answer fail.
+/// Decodes UTF-8. Replaces invalid bytes, so that the answer does not fail.
 fn text(bytes: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Cow::Borrowed(text),
@@ -397,7 +395,7 @@ pub(crate) struct EventSink {
     /// The number of bytes of arguments so far, by block number.
     calls: HashMap<u32, usize>,
     halves: SurrogateHalves,
-    /// Whether content has followed a stop reason. If so, the stop reason is no sign of the end.
+    /// Whether content has followed a stop reason, so that the stop reason does not announce the end.
     goes_on: bool,
     done: bool,
 }
@@ -415,9 +413,8 @@ impl EventSink {
         (dialect.has_stopped() && !self.goes_on).then_some(self.events.len())
     }
 
-    /// Whether the record that was just read counts as an event. `stopped` is what the method `stopped` returned before
-    /// the record was read. After the stop reason, a record without content only keeps the connection open, and does
-    /// not count.
+    /// Whether the last record counts as an event. `stopped` is the result of the method `stopped` before this record.
+    /// After the stop reason, a record without content does not count, because it only keeps the connection open.
     fn is_event(&mut self, stopped: Option<usize>) -> bool {
         let Some(before) = stopped else { return true };
         self.goes_on = self.events.iter().skip(before).any(|event| {
@@ -567,7 +564,7 @@ impl EventSink {
         self.events.push_back(StreamEvent::ToolCallEnd { block });
     }
 
-    /// Emits U+FFFD in place of a surrogate whose second surrogate did not arrive.
+    /// Emits U+FFFD in place of a first surrogate without a second surrogate.
     fn alone(&mut self, block: u32, of: TextOwner) {
         let text = char::REPLACEMENT_CHARACTER.to_string();
         self.events.push_back(match of {
@@ -577,7 +574,7 @@ impl EventSink {
         });
     }
 
-    /// Emits vendor data, which later requests send back. `json` must be one valid value.
+    /// Emits vendor data for later requests. `json` must be one valid JSON value.
     pub(super) fn vendor(
         &mut self,
         block: u32,
@@ -628,8 +625,8 @@ impl EventSink {
         self.keep_bytes(text.len())
     }
 
-    /// Counts arguments of a call that a dialect stores for later. `stored` is the number of bytes that it stores of this
-    /// call, with the new ones.
+    /// Counts arguments of a call that a dialect stores for later. `stored` is the number of stored bytes of this call,
+    /// including `new`.
     pub(super) fn keep_arguments(&mut self, new: &str, stored: usize) -> Result<(), Error> {
         self.kept(new)?;
         self.check_arguments(stored)
@@ -645,7 +642,7 @@ impl EventSink {
         self.grow(json.len().saturating_add(64))
     }
 
-    /// The number of bytes that the answer may still have before it exceeds its limit.
+    /// The number of further bytes that the size limit of the answer allows.
     pub(super) fn room(&self) -> usize {
         self.limits.response.saturating_sub(self.size)
     }

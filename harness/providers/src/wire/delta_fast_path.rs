@@ -1,9 +1,8 @@
-//! Reads events that resemble an earlier event. In most of a stream, an event differs from the previous one only in its
-//! text, a number and some padding. Such an event is compared byte by byte with the earlier event, except in these
-//! places, and is not parsed.
+//! Reads events that resemble an earlier event. Most events of a stream differ from the previous event only in a text,
+//! a number and some padding. Outside of these places, the decoder compares such an event with the earlier event byte
+//! by byte, and does not parse the event.
 //!
-//! The earlier event was parsed completely, so the result equals the result of parsing. All other events are left to
-//! the parser.
+//! The earlier event was parsed, so the comparison gives the same result as parsing. All other events are parsed.
 
 use std::{borrow::Cow, ops::Range};
 
@@ -14,16 +13,16 @@ use super::scan::{self, inner, plain};
 enum VaryingPlace {
     /// The relevant text, without its quotes.
     Text,
-    /// A text that is not read.
+    /// A string whose content does not matter.
     Padding,
-    /// An integer that is not read.
+    /// An integer whose value does not matter.
     Number,
     /// Spaces outside of strings, which some servers add as padding.
     Spaces,
 }
 
-/// The places in an event in which other events of the same kind may differ. The dialect marks them while it reads the
-/// event.
+/// The places in an event in which other events of the same kind may differ. The dialect marks these places while it
+/// reads the event.
 #[derive(Debug)]
 pub(crate) struct VaryingPlaces {
     /// The length of the event's data in bytes.
@@ -36,8 +35,8 @@ impl VaryingPlaces {
         Self { size: event.len(), places: Vec::new() }
     }
 
-    /// Marks the value at the beginning of `rest` as the relevant text, and returns its length. `rest` must extend to
-    /// the end of the event. An event has only one relevant text.
+    /// Marks the value at the beginning of `rest` as the relevant text, and returns the value's length. `rest` must
+    /// extend to the end of the event. An event has only one relevant text.
     pub(super) fn text(&mut self, rest: &str) -> Option<usize> {
         let known = self.places.iter().any(|(_, place)| *place == VaryingPlace::Text);
         let length = scan::skip(rest).filter(|_| !known && rest.starts_with('"'))?;
@@ -45,7 +44,7 @@ impl VaryingPlaces {
         Some(length)
     }
 
-    /// Marks the value at the beginning of `rest` as a value that is not read, and returns its length.
+    /// Marks the value at the beginning of `rest` as a value that does not matter, and returns the value's length.
     pub(super) fn any(&mut self, rest: &str) -> Option<usize> {
         let length = scan::skip(rest)?;
         let value = rest.get(..length)?;
@@ -57,7 +56,7 @@ impl VaryingPlaces {
         Some(length)
     }
 
-    /// Marks the last place of an event: the spaces before its closing brace.
+    /// Marks the last place of an event: the spaces before the closing brace.
     pub(super) fn end(&mut self, event: &str) {
         let Some(inside) = event.strip_suffix('}') else { return };
         let (start, end) = (inside.trim_end_matches(' ').len(), inside.len());
@@ -78,7 +77,7 @@ pub(super) struct EventShape {
     event: Box<[u8]>,
     /// For each place: its range, its kind, and whether another event had a different value there.
     places: Vec<(Range<usize>, VaryingPlace, bool)>,
-    /// The shared bytes as ranges of `event`, each with the place that follows.
+    /// The shared bytes as ranges of `event`, each with the kind of the place after the range.
     parts: Vec<(Range<usize>, VaryingPlace)>,
     /// The start of the shared bytes after the last place.
     end: usize,
@@ -94,10 +93,10 @@ pub(super) struct MatchedEvent<'a> {
 }
 
 impl EventShape {
-    /// Makes a shape from the bytes of an event, including its line ends. The event must have one line of data, which
-    /// `places` describes. Only a line with the event's name may precede it. The relevant text is expected to differ in
-    /// every event. If all events so far were equal in a place, the place is treated as fixed, because one long
-    /// comparison is cheaper than several short ones. `before` is the previous shape.
+    /// Makes a shape from the bytes of an event, including the line ends. `before` is the previous shape. The event
+    /// must be one line of data, which `places` describes; only a line with the event's name may precede the data. A
+    /// place with the same value in all events so far counts as fixed, because one long comparison is faster than
+    /// several short comparisons. The relevant text is never fixed.
     pub(super) fn of(event: &[u8], places: &VaryingPlaces, before: Option<&Self>) -> Option<Self> {
         let last = event.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n'))?;
         let start = last.checked_add(1)?.checked_sub(places.size)?;

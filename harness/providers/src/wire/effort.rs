@@ -22,7 +22,7 @@ pub(super) fn check(settings: &Settings, takes_budget: bool) -> Result<(), Error
     }
 }
 
-/// The name of a level. A token budget has no name and must not be passed.
+/// The name of a level. `effort` must not be a token budget.
 pub(super) fn level(effort: Effort) -> &'static str {
     match effort {
         Effort::Off => "none",

@@ -1,5 +1,5 @@
-//! The body of a request. Most messages of a long conversation were encoded for earlier requests, and their long texts
-//! are copied only while the body is sent.
+//! The body of a request. The body reuses the encoded messages of earlier requests, and copies long texts only while
+//! the client sends the body.
 
 use std::sync::{Arc, LazyLock};
 
@@ -10,18 +10,18 @@ use harness_core::{
     provider::{BodyDraft, EncodedMessages, EncodedPart, PartCursor, Request, Settings},
 };
 
-/// The size in bytes at which a part is full, and a new part begins.
+/// The size in bytes at which a new part begins.
 const PART: usize = 64 * 1024;
 
-/// The maximum size of a piece of a body, in bytes. A piece that the client has taken stays in memory until it is sent,
-/// even if the run is stopped, and the connection is closed only afterwards. So a piece must be much smaller than the
-/// body. A small piece is also still in the processor's nearest cache when it is sent.
+/// The maximum size of a piece of a body, in bytes. Even after the run is stopped, the client sends the current piece
+/// to its end and only then closes the connection. So a piece must be small. A small piece also stays in the
+/// processor's cache until the client sends the piece.
 const PIECE: usize = 32 * 1024;
 
-/// The number of extra bytes in each buffer, because a step may write a few bytes more than the step reports.
+/// The number of extra bytes in each buffer. A write step may touch a few bytes after the bytes that it reports.
 const MARGIN: usize = 128;
 
-/// The body of a request. Its long texts are stored only in the messages, and are copied while the body is sent.
+/// The body of a request. Long texts stay in the messages, and are copied while the client sends the body.
 #[derive(Clone, Debug)]
 pub struct Encoded {
     parts: Vec<Arc<EncodedPart>>,
@@ -34,7 +34,7 @@ impl Encoded {
         self.parts.iter().map(|part| part.size()).sum()
     }
 
-    /// The optional members of the body.
+    /// The optional members that the body contains.
     pub(crate) fn sent(&self) -> RefusedMembers {
         self.sent
     }
@@ -63,7 +63,7 @@ impl Encoded {
         bytes
     }
 
-    /// A writer that copies the body piece by piece.
+    /// Returns a writer that copies the body piece by piece.
     pub(crate) fn into_pieces(self) -> BodyPieces {
         let room = self.size().min(PIECE).saturating_add(MARGIN);
         BodyPieces { parts: self.parts.into_iter(), current: None, room }
@@ -102,9 +102,9 @@ impl BodyPieces {
 }
 
 /// The index of the first message whose thinking is sent. If the settings exclude the thinking of earlier turns, this
-/// is the index of the user message that begins the last turn. Otherwise it is 0. The request may require a higher
-/// index. A user message directly after results of calls belongs to the turn with the calls, because the Messages API
-/// refuses the results without the thinking before the calls.
+/// is the first message of the last turn; otherwise 0. The request may require a higher index. A user message directly
+/// after results of calls begins no turn, because the Messages API refuses the results without the thinking before the
+/// calls.
 ///
 /// `needs_open`: the model refuses an unfinished turn without its thinking, even if earlier messages were replaced.
 ///
@@ -139,11 +139,11 @@ pub(super) fn turn_start(messages: &Messages) -> usize {
 /// How long the bytes of a message stay the same in later requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PrefixStability {
-    /// Always, whatever follows.
+    /// The bytes never change.
     Always,
-    /// As long as the first messages of the conversation do not change. The value is the number of these messages.
+    /// The bytes change only with the first messages of the conversation. The value is the number of these messages.
     AsLongAs(usize),
-    /// Until the next message, which may change the bytes.
+    /// The next message may change the bytes.
     UntilTheNext,
 }
 
@@ -160,8 +160,7 @@ impl PrefixStability {
 
 /// How the messages of a request are encoded.
 pub(super) struct MessageEncoding {
-    /// A text that identifies everything that affects the bytes of the messages, except the messages themselves and the
-    /// recipient.
+    /// A text with all settings that affect the bytes of the messages, except the recipient.
     pub(super) is: String,
     /// A cache mark for this request only: the index of the message with the mark, and the text to insert into the last
     /// block of that message.
@@ -220,9 +219,9 @@ pub(super) fn conversation(
         _ => None,
     };
     let mut new = BodyDraft::of(new.unwrap_or_default());
-    // The number of messages, and the number of parts, that the next request can reuse; `None` if it can reuse all.
+    // The number of messages and of parts that the next request can reuse; `None` if all are reusable.
     let mut changes = None;
-    // The reusable bytes depend on this number of messages at the beginning of the conversation.
+    // The reusable bytes depend on this number of first messages of the conversation.
     let mut needed = 0;
     for (at, message) in messages.iter().enumerate().skip(count) {
         if Some(at) == ends && end.is_none() {

@@ -25,11 +25,11 @@ struct ErrorBody {
     /// The member of the request that caused the error.
     param: Option<String>,
     request_id: Option<String>,
-    /// The time to wait, if the error body has a separate member for it.
+    /// The waiting time from a separate member of the error body.
     wait: Option<Duration>,
 }
 
-/// The maximum length, in bytes, of a quoted error. A router quotes the error of the server behind the router.
+/// The maximum length of a quoted error, in bytes. The error of a router quotes the error of another server.
 const QUOTED: usize = 1024;
 
 fn is_of_a_constant(byte: u8) -> bool {
@@ -101,7 +101,7 @@ impl ErrorBody {
             }
             Some(_) | None => {}
         }
-        // A router quotes the response of the server behind it.
+        // A router quotes the response of the model's server in the member `metadata`.
         let metadata = members.get("metadata").map(ObjectMembers::of);
         let quoted = metadata.as_ref().and_then(|members| match members.get("raw") {
             Some(json) if json.starts_with('{') => Some(json.to_owned()),
@@ -175,7 +175,8 @@ fn exceeds_limit(message: &str) -> bool {
     }
 }
 
-/// Whether a member for errors contains an error. Some servers always send the member, and leave it empty or `null`.
+/// Whether a member such as `error` contains an error. Some servers also send this member, as empty or `null`, without
+/// an error.
 pub(super) fn is_told(json: &str) -> bool {
     let is_nothing = |json: &str| matches!(json, "null" | "false" | "0" | "\"\"" | "{}" | "[]");
     match json.starts_with('{') {
@@ -184,7 +185,7 @@ pub(super) fn is_told(json: &str) -> bool {
     }
 }
 
-/// The error in an event that is declared to be an error.
+/// The error in an event that the server sent as an error.
 pub(super) fn in_event(data: &str) -> Error {
     in_json(data).unwrap_or_else(|| Error::new(ErrorKind::Api, surrogates::joined(data.trim())))
 }
@@ -199,8 +200,8 @@ pub(crate) fn of_body(status: u16, body: &[u8]) -> Error {
     found.unwrap_or_else(|| Error::new(ErrorKind::Api, plain(status, body))).with_status(status)
 }
 
-/// Whether a vendor refuses thinking that was sent back: the vendor cannot verify the thinking, or an item that belongs
-/// to the thinking is missing.
+/// Whether the vendor refuses the thinking in a request: the vendor cannot verify the thinking, or a related item is
+/// missing.
 ///
 /// Source of the error texts, in addition to the vendors' pages: openclaw/openclaw#107221, bastani-inc/atomic#1720,
 /// openai/codex#8119 and openai/codex#1227.
@@ -217,7 +218,7 @@ pub(crate) fn is_thinking_refused(err: &Error) -> bool {
             || says(&["'rs_"]) && says(&["not found"]))
 }
 
-/// The error in the body of a successful response that is no stream; `None` if the body contains no error.
+/// The error in the body of a response with a status of success; `None` if the body contains no error.
 pub(crate) fn in_success(body: &[u8]) -> Option<Error> {
     let body = String::from_utf8_lossy(body);
     let members = members_of(&body)?;
@@ -230,7 +231,7 @@ fn plain(status: u16, body: &str) -> String {
     words(body).unwrap_or_else(|| format!("the server answered with status {status} and no text"))
 }
 
-/// The beginning of a text, without markup; `None` if no text is left.
+/// The beginning of a text, without markup; `None` if there is only markup.
 pub(crate) fn words(body: &str) -> Option<String> {
     let mut words = String::new();
     let mut inside_tag = false;

@@ -17,8 +17,8 @@ use harness_core::{
     provider::{BodyDraft, EncodedPart, merge},
 };
 
-/// The body of a request, written member by member. A member that the program's `extra` replaces is not written. An
-/// object in `extra` is merged with the request's own object at the end.
+/// The body of a request, written member by member. Members of the program's `extra` replace the request's own members.
+/// If both values are objects, they are merged at the end.
 pub(super) struct JsonBody<'a> {
     out: BodyDraft,
     extra: &'a Map<String, Value>,
@@ -104,7 +104,7 @@ impl<'a> JsonBody<'a> {
         }
     }
 
-    /// Writes the list of tools: first `own`, then the tools in `extra`, such as those that the vendor executes itself.
+    /// Writes the list of tools: first `own`, then the tools in `extra`, such as tools that the vendor executes.
     pub(super) fn tools(&mut self, own: impl FnOnce(&mut BodyDraft)) {
         let more = self.extra.get("tools").and_then(Value::as_array);
         let before = self.out.len();
@@ -149,9 +149,9 @@ impl<'a> JsonBody<'a> {
     }
 }
 
-/// Reserves memory for all tools at once, because a buffer that grows may be copied.
+/// Reserves memory for all tools at once, because a growing buffer may be copied.
 pub(super) fn room_for(out: &mut BodyDraft, tools: &[ToolSchema], parameters: &[EncodedSchema]) {
-    /// The size of a tool's JSON apart from its own texts, in bytes.
+    /// The size of a tool's JSON without the tool's texts, in bytes.
     const AROUND: usize = 128;
     let sizes = tools.iter().zip(parameters).map(|(tool, parameters)| {
         tool.name.len() + tool.description.len() + parameters.json.len() + AROUND
@@ -189,7 +189,7 @@ pub(super) fn text(out: &mut BodyDraft, text: &str) {
     out.put_text(text);
 }
 
-/// Writes several texts as one JSON string, with `between` between them.
+/// Writes several texts as one JSON string, with `between` as the separator.
 pub(super) fn texts<'a>(
     out: &mut BodyDraft,
     texts: impl IntoIterator<Item = &'a str>,
@@ -221,14 +221,14 @@ pub(super) fn data_url(out: &mut BodyDraft, mime: &str, data: &str) {
     texts(out, ["data:", mime, ";base64,", data], "");
 }
 
-/// Vendor data in a form that can be sent. Each lone surrogate is replaced by U+FFFD. `None` for JSON that some parsers
-/// refuse or read differently, because such JSON would make the whole body unreadable.
+/// Vendor data for a request, with U+FFFD in place of each lone surrogate. `None` for JSON that some parsers refuse or
+/// read differently, because a server may then refuse the request.
 pub(super) fn sendable(json: &str) -> Option<Cow<'_, str>> {
     let json = surrogates::readable(json);
     is_strict(&json).then_some(json)
 }
 
-/// Writes the members of the object `json`, except those named in `without`, into the current object.
+/// Copies the members of the object `json` into the current object, except the names in `without`.
 pub(super) fn members(out: &mut BodyDraft, json: &str, without: &[&str]) {
     for (name, value) in &ObjectMembers::of(json).0 {
         if !without.contains(&&**name) {
@@ -238,8 +238,8 @@ pub(super) fn members(out: &mut BodyDraft, json: &str, without: &[&str]) {
     }
 }
 
-/// Arguments as an object that every parser accepts. Each lone surrogate is replaced by U+FFFD. Invalid arguments
-/// become an empty object, because the result of the call tells the model what was wrong.
+/// Arguments as an object that every parser accepts, with U+FFFD in place of each lone surrogate. Invalid arguments
+/// become an empty object; the call's result describes the fault.
 pub(super) fn object(arguments: &str) -> Cow<'_, str> {
     let arguments = surrogates::readable(arguments.trim());
     match arguments.starts_with('{') && is_strict(&arguments) {

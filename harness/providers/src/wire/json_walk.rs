@@ -1,7 +1,7 @@
-//! Walks over JSON once, and reads only the wanted parts.
+//! Reads the wanted parts of JSON in one pass.
 //!
-//! The whole syntax is checked, also in skipped values, and only texts with escapes are copied. On invalid or unusual
-//! JSON the walk returns `None`, and the caller uses a complete parser. Skipped bytes need not be UTF-8.
+//! The syntax is checked everywhere, also in skipped values. Only texts with escapes are copied. Methods return `None`
+//! for invalid or unusual JSON, and the caller then uses a complete parser. Skipped bytes need not be UTF-8.
 
 use std::{borrow::Cow, ops::Range};
 
@@ -36,7 +36,7 @@ impl<'a> JsonWalk<'a> {
         self.at += by;
     }
 
-    /// The position: the number of bytes walked over.
+    /// The position: the number of read bytes.
     pub(super) fn place(&self) -> usize {
         self.at
     }
@@ -46,7 +46,7 @@ impl<'a> JsonWalk<'a> {
         self.json.get(place..self.at)
     }
 
-    /// The next byte that is no white space, without walking over it.
+    /// Skips white space, and returns the next byte without skipping this byte.
     #[inline]
     pub(super) fn next(&mut self) -> Option<u8> {
         loop {
@@ -71,7 +71,7 @@ impl<'a> JsonWalk<'a> {
         self.next().is_none().then_some(())
     }
 
-    /// Walks over an object. `each` gets the name of a member, and must walk over the value.
+    /// Reads an object. `each` gets the name of a member, and must read or skip the value.
     #[inline]
     pub(super) fn object(
         &mut self,
@@ -122,7 +122,7 @@ impl<'a> JsonWalk<'a> {
         }
     }
 
-    /// Walks over a list. `each` must walk over one element.
+    /// Reads a list. `each` must read or skip one element.
     #[inline]
     pub(super) fn list(&mut self, mut each: impl FnMut(&mut Self) -> Option<()>) -> Option<()> {
         self.expect(b'[')?;
@@ -138,7 +138,8 @@ impl<'a> JsonWalk<'a> {
         }
     }
 
-    /// Skips the comma after an element or a member (`true`), or the end of the list or object (`false`).
+    /// Skips one byte after an element or member. Returns `true` for a comma, and `false` for the end of the list or
+    /// object.
     #[inline]
     fn next_or_end(&mut self, end: u8) -> Option<bool> {
         let byte = self.next()?;
@@ -150,8 +151,7 @@ impl<'a> JsonWalk<'a> {
         }
     }
 
-    /// Reads the name of a member, and the colon. Fails for a name with an escape, because it may be a relevant name in
-    /// escaped form.
+    /// Reads the name of a member, and the colon. Fails for a name with an escape, which may be a relevant name.
     #[inline]
     pub(super) fn name(&mut self) -> Option<&'a [u8]> {
         let name = self.plain()?;
@@ -203,7 +203,7 @@ impl<'a> JsonWalk<'a> {
         self.escaped_string(end).map(|()| true)
     }
 
-    /// Skips the rest of a string from its first escape or invalid character on.
+    /// Skips the rest of a string. `at` is the position of the first escape or invalid character.
     #[inline(never)]
     fn escaped_string(&mut self, mut at: usize) -> Option<()> {
         loop {
@@ -218,8 +218,8 @@ impl<'a> JsonWalk<'a> {
         }
     }
 
-    /// Skips a string or `null`. Use it for a member that the parser reads as text. `skip` would accept too much,
-    /// because it also accepts numbers that cannot be parsed, such as `1e400`.
+    /// Skips a string or `null`, for a member that the parser reads as text. `skip` also accepts other values, such as
+    /// the number `1e400`, which the parser refuses.
     #[inline]
     pub(super) fn skip_text(&mut self) -> Option<()> {
         match self.next()? {
@@ -278,7 +278,7 @@ impl<'a> JsonWalk<'a> {
         }
     }
 
-    /// Skips a number, and returns whether it is a non-negative integer.
+    /// Skips a number. Returns whether the number is a non-negative integer.
     #[inline]
     fn skip_number(&mut self) -> Option<bool> {
         let mut at = self.at;
@@ -342,7 +342,7 @@ impl<'a> JsonWalk<'a> {
 
     /// Skips a list or an object and everything in it.
     fn skip_nested(&mut self) -> Option<()> {
-        // One bit for each open list or object: 1 for an object.
+        // One bit for each open list (0) or object (1).
         let (mut open, mut depth) = (0_u64, 0_u32);
         loop {
             match self.next()? {
@@ -369,7 +369,7 @@ impl<'a> JsonWalk<'a> {
                 }
                 _ => self.skip_scalar()?,
             }
-            // After a value, or in an empty list or object: skip the closing bytes that follow.
+            // Skip the closing bytes after a value, or of an empty list or object.
             loop {
                 if depth == 0 {
                     return Some(());
@@ -401,7 +401,7 @@ impl<'a> JsonWalk<'a> {
     }
 }
 
-/// The end of the number whose fraction or exponent begins at `at`.
+/// The index after a number. The number's fraction or exponent begins at `at`.
 #[inline(never)]
 fn fraction(json: &[u8], mut at: usize) -> Option<usize> {
     let digits = |at: usize| {
@@ -430,9 +430,8 @@ fn escape(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// The index of the first byte from `at` on that a string cannot contain unescaped: a quote, a backslash or a control
-/// character. Eight bytes are checked at a time, because most strings of an event are too short for a vectorized
-/// search.
+/// The index of the first quote, backslash or control character from `at` on. Checks eight bytes at a time, because
+/// most strings of an event are too short for a vectorized search.
 #[inline]
 fn special(json: &[u8], at: usize) -> Option<usize> {
     match json.get(at..).and_then(<[u8]>::first_chunk) {
@@ -457,7 +456,7 @@ fn special_behind(json: &[u8], mut at: usize) -> Option<usize> {
     tail.iter().position(|byte| matches!(byte, b'"' | b'\\' | ..0x20)).map(|found| at + found)
 }
 
-/// Sets the high bit of each byte that a string cannot contain unescaped. Only the lowest set bit is reliable.
+/// Sets the high bit of each quote, backslash and control character. Only the lowest set bit is reliable.
 #[inline]
 fn special_in(word: [u8; 8]) -> u64 {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);
@@ -472,7 +471,7 @@ fn special_in(word: [u8; 8]) -> u64 {
 pub(super) fn unescaped(text: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let mut start = 0;
-    // Inside a string, every special byte is the beginning of an escape.
+    // Inside of a valid string, each special byte begins an escape.
     while let Some(at) = special(text.as_bytes(), start) {
         out.push_str(text.get(start..at)?);
         let mut length = 2;

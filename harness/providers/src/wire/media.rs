@@ -1,6 +1,6 @@
-//! Decides which files can be sent. A file that a model, a protocol or a vendor does not accept would make every later
-//! request fail, because it stays in the conversation. So the model gets a line of text in place of the file. In the
-//! user's newest message, such a file is an error before anything is sent.
+//! Decides which files can be sent. A refused file stays in the conversation, and would make every later request fail.
+//! So a line of text replaces a file that the model, the protocol or the vendor does not accept. In the user's newest
+//! message, such a file is an error before the request.
 
 use std::borrow::Cow;
 
@@ -16,8 +16,7 @@ use harness_core::{
     secret::beginning,
 };
 
-/// The provider, the model, and what the table of models knows about the model: the kinds of files that it accepts, and
-/// its options.
+/// The provider, the model, and the model's entry in the table of models: the accepted kinds of files, and the options.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelCapabilities {
     provider: String,
@@ -27,8 +26,8 @@ pub struct ModelCapabilities {
 
 impl ModelCapabilities {
     /// The capabilities of this model at this provider. `provider` is the provider's
-    /// [`name`](harness_core::provider::Provider::name). A file with an id is sent only if it is stored at this
-    /// provider's vendor.
+    /// [`name`](harness_core::provider::Provider::name). A request contains the id of a file only if this provider's
+    /// vendor stores the file.
     pub fn of(provider: impl Into<String>, model: impl Into<String>, models: &Models) -> Self {
         let (provider, model) = (provider.into(), model.into());
         let known = models.find(&provider, &model);
@@ -65,12 +64,12 @@ impl ModelCapabilities {
         self.known.thinking != Some(Thinking::Never)
     }
 
-    /// What is known of the model, with unknown values taken from `base`.
+    /// The model's entry in the table of models, with unknown values taken from `base`.
     pub(super) fn known_over(&self, base: Model) -> Model {
         self.known.over(base)
     }
 
-    /// Whether a request may force a call; `true` if this is unknown.
+    /// Whether a request may force a call; `true` if unknown.
     pub(super) fn may_force_tools(&self) -> bool {
         self.known.forced_tools != Some(false)
     }
@@ -86,8 +85,8 @@ impl ModelCapabilities {
         }
     }
 
-    /// Whether a request can add changed instructions and tools after the existing messages. `is_own` says whether the
-    /// server is that of the model's vendor.
+    /// Whether a request can add changed instructions and tools after the existing messages. `is_own`: the model's
+    /// vendor runs the server.
     pub(crate) fn appends_changes(&self, is_own: bool) -> bool {
         let Model { binds_reasoning, appends_changes, .. } = self.known;
         binds_reasoning == Some(true) && appends_changes.unwrap_or(is_own)
@@ -104,9 +103,9 @@ impl ModelCapabilities {
 pub(super) struct CarriedFiles {
     /// Audio, as WAV or MP3.
     pub(super) audio: bool,
-    /// Other picture formats than PNG, JPEG, GIF and WebP. Only some servers accept these other formats.
+    /// Other picture formats than PNG, JPEG, GIF and WebP.
     pub(super) other_pictures: bool,
-    /// Pictures by the id of a file stored at the vendor.
+    /// Pictures that the vendor stores, by their id.
     pub(super) picture_files: bool,
     /// Documents by URL.
     pub(super) document_urls: bool,
@@ -114,7 +113,7 @@ pub(super) struct CarriedFiles {
     pub(super) office: bool,
     /// The maximum size of a picture, in base64 characters.
     pub(super) picture_size: usize,
-    /// The maximum size of a file that is no picture, in base64 characters.
+    /// The maximum size of a document or of audio, in base64 characters.
     pub(super) size: usize,
 }
 
@@ -125,7 +124,7 @@ pub(super) struct Recipient<'a> {
     pub(super) places: &'a CarriedFiles,
 }
 
-/// A file in the form in which it is sent.
+/// A file in the form for a request.
 #[derive(Debug)]
 pub(super) enum FilePart<'a> {
     Image(Cow<'a, Media>),
@@ -139,7 +138,7 @@ pub(super) enum FilePart<'a> {
     Text(Cow<'a, Media>),
 }
 
-/// The media type of a picture, from its first bytes; `None` if not all vendors accept the format.
+/// The media type of a picture, from its first bytes; `None` for a format that some vendors refuse.
 ///
 /// Source: <https://docs.anthropic.com/en/docs/build-with-claude/vision>.
 fn picture(file: &[u8]) -> Option<&'static str> {
@@ -159,7 +158,7 @@ pub(super) fn sound(file: &[u8]) -> Option<&'static str> {
     match file {
         [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'A', b'V', b'E', ..] => Some("wav"),
         [b'I', b'D', b'3', ..] => Some("mp3"),
-        // An MPEG frame of layer III with a valid bit rate. Samples without a header rarely look like such a frame.
+        // An MPEG frame of layer III with a valid bit rate. Raw samples rarely look like such a frame.
         [0xff, 0xe2 | 0xe3 | 0xf2 | 0xf3 | 0xfa | 0xfb, rate, ..]
             if rate & 0xf0 != 0xf0 && rate & 0x0c != 0x0c =>
         {
@@ -183,14 +182,14 @@ const OFFICE: [&str; 8] = [
     "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
 ];
 
-/// The number of base64 characters that are decoded to recognize a file.
+/// The number of base64 characters that the library decodes to recognize the format of a file.
 const BEGINNING: usize = 16;
 
 /// The maximum length, in bytes, of the name of a file in a message to the model.
 const TOLD: usize = 100;
 
 impl Recipient<'_> {
-    /// The file in the form in which it can be sent, or the reason why it cannot be sent.
+    /// The file in the form for a request, or the reason why no request can contain the file.
     pub(super) fn part<'m>(
         &self,
         kind: MediaKind,
@@ -342,8 +341,7 @@ impl Recipient<'_> {
             .into())
     }
 
-    /// The file in the form in which it can be sent, or the line that replaces it. The same file always gets the same
-    /// line.
+    /// The file in the form for a request, or the line that replaces the file. The same file always gets the same line.
     pub(super) fn part_or_line<'m>(
         &self,
         kind: MediaKind,
@@ -365,7 +363,7 @@ impl Recipient<'_> {
         Ok(())
     }
 
-    /// The error message. It says which file cannot be sent, why, and what the user can do.
+    /// The error message: the file, the reason, and what the user can do.
     fn fault(&self, kind: MediaKind, media: &Media, why: &str) -> String {
         let told = media.summary_line(kind);
         let asked = self.takes.known;
@@ -374,7 +372,7 @@ impl Recipient<'_> {
                 (asked.images, "send it as a PNG, JPEG, GIF or WebP file, or ask another model")
             }
             MediaKind::Audio => (asked.audio, "send it in words, or ask a model that takes sound"),
-            // A model that accepts documents may accept this document if its bytes are sent.
+            // A model that accepts documents may accept the bytes of this document.
             MediaKind::Document
                 if asked.documents == Some(true)
                     && matches!(media.source(), MediaSource::Url(_) | MediaSource::File { .. }) =>
@@ -391,12 +389,12 @@ impl Recipient<'_> {
         format!("nothing was sent: the message holds a {told}, and {why}; {way_out}{declare}")
     }
 
-    /// Whether at least one file in the results of this message is sent as a file, and not as text.
+    /// Whether at least one file in the results of this message is sent as a file rather than as text.
     pub(super) fn is_sent_as_file(&self, message: &Message) -> bool {
         message.results().any(|result| self.shown(result.content()).next().is_some())
     }
 
-    /// The files in a result that are sent as files.
+    /// The files of a result, without the files that are sent as text.
     pub(super) fn shown<'m>(
         &self,
         content: &'m [ToolContent],
@@ -428,7 +426,7 @@ impl Recipient<'_> {
 
 const EMPTY: &str = "it is empty";
 
-/// The name for a document, which some vendors require. The name is never empty, and is cut to 200 bytes.
+/// The name for a document. Some vendors require a name. The name is never empty, and is cut to 200 bytes.
 pub(super) fn file_name(media: &Media) -> Cow<'_, str> {
     const SENT: usize = 200;
     let given = media.name().filter(|name| !name.trim().is_empty());
@@ -482,8 +480,8 @@ fn is_no_part_of_an_address(letter: char) -> bool {
     letter.is_whitespace() || letter.is_control()
 }
 
-/// Whether this is a picture format that only some servers accept, such as `image/heic`. Vector graphics do not count,
-/// because no model reads them.
+/// Whether only some servers accept this picture format, such as `image/heic`. Vector graphics do not count, because no
+/// model reads vector graphics.
 fn is_of_another_kind(mime: &str) -> bool {
     let known = ["png", "jpeg", "jpg", "gif", "webp", "svg+xml"];
     let is_plain = |name: &str| {

@@ -1,9 +1,8 @@
-//! Replaces ids and names of calls for vendors that accept only some characters. The same input always gets the same
-//! replacement.
+//! Replaces ids and names of calls that a vendor does not accept. The same input always gets the same replacement.
 
 use std::borrow::Cow;
 
-/// The id for a vendor that accepts at most `limit` letters, digits, `_` and `-`. Other ids are replaced.
+/// The id for a vendor that accepts up to `limit` letters, digits, `_` and `-`. Replaces any other id.
 pub(super) fn id(given: &str, limit: usize) -> Cow<'_, str> {
     if !given.is_empty() && given.len() <= limit && given.bytes().all(is_plain) {
         return Cow::Borrowed(given);
@@ -18,7 +17,7 @@ pub(super) fn id(given: &str, limit: usize) -> Cow<'_, str> {
     Cow::Owned(id)
 }
 
-/// The id for a vendor that accepts exactly nine letters and digits. Other ids are replaced.
+/// The id for a vendor that accepts exactly nine letters and digits. Replaces any other id.
 pub(super) fn nine(given: &str) -> Cow<'_, str> {
     const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     if given.len() == 9 && given.bytes().all(|b| b.is_ascii_alphanumeric()) {

@@ -1,11 +1,11 @@
-//! The members of a request that some servers refuse. The table in this module says for each member what it is for,
-//! which servers are known to accept it, and which setting controls it. If a server refuses a member by name, later
-//! requests leave the member out. If the member is a setting of the program and cannot be left out, the error names the
-//! setting.
+//! The members of a request that some servers refuse. The table in this module has the purpose of each member, the
+//! servers that accept the member, and the setting that controls the member. If a server's error names such a member,
+//! later requests leave the member out. If the program has set the member, the error names the program's setting
+//! instead.
 
 use harness_core::{error::Error, models};
 
-/// A member that the library sends by default. A request also works without it.
+/// A member that the library sends by default, and that a request does not need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OptionalMember {
     StreamOptions,
@@ -26,7 +26,7 @@ pub(crate) enum OptionalMember {
 
 /// What is known about an optional member.
 struct MemberRow {
-    /// The path in the body, without indexes. `*` at the beginning stands for any place.
+    /// The path in the body, without indexes. `*` at the beginning means any position in the body.
     path: &'static str,
     /// The wires whose requests contain the member.
     wires: &'static [&'static str],
@@ -162,9 +162,9 @@ impl OptionalMember {
         path.strip_prefix("*.").unwrap_or(path)
     }
 
-    /// Whether this refusal is about this member.
+    /// Whether the refusal names this member.
     pub(crate) fn is_refused_by(self, refusal: &MemberRefusal) -> bool {
-        // The refused value comes from the program, and another name would not help.
+        // The server refuses the program's value, and would refuse the value under another name too.
         if self == Self::LimitName && refusal.is_of_value {
             return false;
         }
@@ -177,8 +177,8 @@ impl OptionalMember {
     }
 }
 
-/// The members that are sent only if the program sets them, each with its setting. They cannot be left out without
-/// changing what the program has asked for.
+/// The members that only the program sets, each with the name of the setting. The library must not leave out a member
+/// that the program has set.
 const ASKED: [(&str, &str); 26] = [
     ("temperature", "`Settings::temperature`"),
     ("top_p", "`Settings::top_p`"),
@@ -208,7 +208,7 @@ const ASKED: [(&str, &str); 26] = [
     ("service_tier", "`Settings::extra`"),
 ];
 
-/// The optional members that a server has refused. Later requests leave them out.
+/// The optional members that a server has refused, and that later requests leave out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RefusedMembers(u32);
 
@@ -247,8 +247,8 @@ impl RefusedMembers {
     pub(crate) fn refused_by(self, refusal: &MemberRefusal) -> Self {
         let named = self.iter().filter(|member| member.is_refused_by(refusal));
         let named = named.fold(Self::default(), Self::with);
-        // If the server does not say which `cache_control` it refuses, the `cache_control` of the whole request is left
-        // out first.
+        // The server may mean the `cache_control` of the whole request, or of one block. The first retry leaves out
+        // only the former.
         match named.has(OptionalMember::CacheControl) {
             true => Self(named.0 & !Self::bit(OptionalMember::CacheMarks)),
             false => named,
@@ -262,8 +262,8 @@ impl RefusedMembers {
 
     /// The members that this provider is known to refuse.
     ///
-    /// Source: <https://platform.claude.com/docs/en/build-with-claude/prompt-caching> (automatic caching is not on
-    /// Bedrock). Vertex refused automatic caching for a long time. A mark at the last block has the same effect.
+    /// Source: <https://platform.claude.com/docs/en/build-with-claude/prompt-caching> (Bedrock has no automatic
+    /// caching). Vertex refused automatic caching for a long time. A mark at the last block has the same effect.
     pub(crate) fn at(provider: &str, model: &str) -> Self {
         match provider {
             "bedrock" | "vertex" => Self::default().with(OptionalMember::CacheControl),
@@ -284,7 +284,7 @@ impl RefusedMembers {
 pub(crate) struct MemberRefusal {
     /// The paths of the named members: names from the root of the body, without indexes.
     named: Vec<Vec<String>>,
-    /// Whether the server refuses the value of the member, and not the member itself.
+    /// Whether the server refuses only the value of the member.
     is_of_value: bool,
 }
 
@@ -340,13 +340,13 @@ const BEFORE: [&str; 13] = [
 ];
 
 impl MemberRefusal {
-    /// Reads an error; `None` if the error refuses no member by name.
+    /// The refusal in an error; `None` if the error refuses no member by name.
     pub(crate) fn of(err: &Error) -> Option<Self> {
         let words = err.message();
         let lower = format!("{} {words}", err.code().unwrap_or_default()).to_ascii_lowercase();
         let may_be = match err.status() {
             Some(400 | 422) | None => true,
-            // Servers in Python pass the members on as arguments of a function, so an unknown member is an internal
+            // Servers in Python pass the members to a function as arguments, so an unknown member causes an internal
             // error.
             Some(500) => lower.contains("unexpected keyword argument"),
             _ => false,
@@ -359,7 +359,7 @@ impl MemberRefusal {
         let tokens = tokens(words).filter(|_| located.is_empty());
         let mut place = Vec::new();
         for token in tokens {
-            // `#/tools/0: extraneous key [strict]`
+            // Example: `#/tools/0: extraneous key [strict]`
             if token.starts_with('#') {
                 place = segments(token);
             } else {
@@ -385,8 +385,8 @@ impl MemberRefusal {
         })
     }
 
-    /// Names the setting that controls the refused member; `None` if no setting does. `is_sent` says whether the body
-    /// has a member with this name.
+    /// A text that names the setting for the refused member; `None` without such a setting. `is_sent` returns whether
+    /// the body has a member with this name.
     pub(crate) fn advice(&self, is_sent: impl Fn(&str) -> bool) -> Option<String> {
         let name = |path: &'static str| path.trim_start_matches(['*', '.', '=']);
         let sent = |path: &'static str| is_sent(name(path).split('.').next().unwrap_or_default());
@@ -428,7 +428,7 @@ fn locations(words: &str) -> Vec<Vec<String>> {
         let rest = words.get(at..)?.strip_prefix("loc")?;
         let list = rest.trim_start_matches(['"', '\'', '\\', ' ', ':', '=']);
         let list = list.strip_prefix(['[', '('])?;
-        // The list ends at any bracket. Searching past an opening bracket would take quadratic time.
+        // The list ends at any bracket. A search past an opening bracket takes quadratic time.
         let (list, _) = list.split_once(['[', '(', ']', ')'])?;
         let names = list.split(',').map(|name| name.trim_matches(['"', '\'', '\\', ' ']));
         Some(segments(&names.collect::<Vec<_>>().join(".")))
@@ -437,7 +437,7 @@ fn locations(words: &str) -> Vec<Vec<String>> {
 }
 
 /// The words of an error that may name a member: quoted words, words after a word such as *parameter*, words before a
-/// colon, and words with characters that names have and prose does not, such as `stream_options`.
+/// colon, and words with characters that are unusual in prose, such as `stream_options`.
 fn tokens(words: &str) -> impl Iterator<Item = &str> {
     let is_part = |it: char| it.is_ascii_alphanumeric() || "_.-/#[]".contains(it);
     let mut rest = 0;

@@ -1,6 +1,7 @@
-//! Determines the settings to which the reasoning in a request is bound, besides instructions and tools. Also finds the
+//! Finds the settings that a model's reasoning depends on, in addition to the instructions and tools. Also finds the
 //! instructions and tools that a request adds after earlier messages.
 
+use harness_schema::ToolSchema;
 use serde_json::Value;
 
 use super::answer::{self, OutputPlan, ServerSupport};
@@ -9,8 +10,8 @@ use harness_core::{
     provider::{PrefixAddition, ReasoningBinding, Request, Settings},
 };
 
-/// The settings to which the reasoning in this request is bound. `format_counts`: the reasoning is also bound to the
-/// schema that the vendor's mode for answers gets.
+/// The settings that the reasoning in this request depends on. `format_counts`: the reasoning also depends on the
+/// schema of the answer in the vendor's own mode.
 pub(super) fn binding(
     request: &Request<'_>,
     settings: &Settings,
@@ -33,7 +34,7 @@ pub(super) fn binding(
     ReasoningBinding::bound().with_form(form.join("\n")).with_answer_tool(tool)
 }
 
-/// The instructions and tools that are sent directly after this message.
+/// The instructions and tools that the request adds directly after this message.
 pub(super) fn behind<'a>(request: &Request<'a>, message: &Message) -> Option<&'a PrefixAddition> {
     request.additions().iter().find(|it| it.after == message.id())
 }
@@ -48,13 +49,19 @@ pub(super) fn form(request: &Request<'_>, strict: bool) -> String {
     if all.is_empty() { String::new() } else { format!(" added {strict} {}", all.join(",")) }
 }
 
-/// The tools that the model may call. `None` if it may call all sent tools, or if it may call one that is added after
-/// a message: only tools in the request's list can be named.
+/// Whether this tool is not in the request's list, because it is added after a message.
+pub(super) fn is_added(request: &Request<'_>, name: &str) -> bool {
+    let has = |tools: &[ToolSchema]| tools.iter().any(|tool| tool.name == name);
+    !has(request.tools()) && request.additions().iter().any(|added| has(&added.tools))
+}
+
+/// The tools that the model may call. `None` if the model may call all tools of the request. Also `None` if the model
+/// may call a tool that was added after a message, because a request cannot name such a tool here.
 pub(super) fn allowed(request: &Request<'_>, value: impl Fn(&str) -> Value) -> Option<Vec<Value>> {
     let hidden = request.hidden_tools();
-    let is_listed = |name: &str| request.tools().iter().any(|tool| tool.name == name);
     let mut added = request.additions().iter().flat_map(|it| &it.tools);
-    if hidden.is_empty() || added.any(|it| !hidden.contains(&it.name) && !is_listed(&it.name)) {
+    let is_new = |it: &ToolSchema| !hidden.contains(&it.name) && is_added(request, &it.name);
+    if hidden.is_empty() || added.any(is_new) {
         return None;
     }
     let tools = request.tools().iter().filter(|tool| !hidden.contains(&tool.name));

@@ -1,10 +1,10 @@
 //! Reads the JSON of an event in one pass. Nearly all events are plain: no duplicate members, no names with escapes,
-//! and integers wherever a number matters. This reader is several times faster than `serde_json` for plain events. On
-//! anything else it gives up, and `serde_json` reads the event from the beginning. So `serde_json` alone decides what
-//! is valid, what a value means, and which error an invalid event gives.
+//! and integers wherever a number matters. This reader is several times faster than `serde_json` for plain events. For
+//! any other event, this reader fails, and `serde_json` reads the event from the beginning. So `serde_json` alone
+//! decides which events are valid and which error an invalid event causes.
 //!
-//! For plain events, the result must equal the result of `serde_json`. So the whole syntax is checked, also in skipped
-//! values.
+//! For plain events, the result must equal the result of `serde_json`. So the reader checks the syntax of skipped
+//! values too.
 
 use std::{borrow::Cow, fmt};
 
@@ -16,7 +16,7 @@ use serde::{
 
 use super::json_walk::JsonWalk;
 
-/// The maximum nesting depth of lists and objects. Deeper values are left to `serde_json`.
+/// The maximum nesting depth of lists and objects. `serde_json` reads deeper values.
 const DEEPEST: u32 = 60;
 
 /// Reads the value in `json`.
@@ -34,7 +34,7 @@ fn whole<'de, T: Deserialize<'de>>(json: &'de str) -> Result<T, GivenUp> {
     Ok(value)
 }
 
-/// This reader has given up: the JSON is invalid or not plain.
+/// The error of this reader: the JSON is invalid or not plain.
 #[derive(Debug)]
 struct GivenUp;
 
@@ -113,8 +113,8 @@ impl<'de> Deserializer<'de> for &mut JsonReader<'de> {
     }
 
     /// Reads a [`RawValue`](serde_json::value::RawValue), the only newtype that the wires read. `RawValue` expects a
-    /// map with one member. The name of the member is the name of the newtype, and its value is the JSON. If a later
-    /// version of `serde_json` expects something else, this reader fails, and `serde_json` reads the event.
+    /// map with one member. The member's name is the name of the newtype, and the member's value is the JSON. If a
+    /// later version of `serde_json` expects another form, this reader fails, and `serde_json` reads the event.
     fn deserialize_newtype_struct<V: Visitor<'de>>(
         self,
         name: &'static str,
@@ -159,7 +159,7 @@ struct NestedReader<'a, 'de> {
 }
 
 impl NestedReader<'_, '_> {
-    /// Whether another element or member begins here.
+    /// Whether the list or object has another element or member.
     fn has_another(&mut self) -> Result<bool, GivenUp> {
         match (self.reader.walk.next(), std::mem::replace(&mut self.is_first, false)) {
             (Some(byte), _) if byte == self.end => Ok(false),
@@ -210,7 +210,7 @@ impl<'de> SeqAccess<'de> for NestedReader<'_, 'de> {
     }
 }
 
-/// Passes the JSON of a value on unchanged.
+/// Passes the JSON of a value to a visitor, unchanged.
 struct RawReader<'de> {
     name: &'static str,
     json: &'de str,

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, SystemTime};
 
-/// The waiting time inside a message: "Please try again in 1.3s", "retry after 30 seconds".
+/// The waiting time in a message such as "Please try again in 1.3s" or "retry after 30 seconds".
 pub(crate) fn in_words(message: &str) -> Option<Duration> {
     let message = message.to_ascii_lowercase();
     let after = ["try again in ", "retry in ", "try again after ", "retry after "];
@@ -20,8 +20,8 @@ pub(crate) fn duration(text: &str) -> Option<Duration> {
     wait.filter(|_| rest.is_empty()).or_else(seconds)
 }
 
-/// A duration of this number of seconds. A number that is too large gives the longest possible duration; `None` only
-/// for a negative or invalid number.
+/// A duration of this number of seconds, at most `Duration::MAX`. `None` for a negative or infinite number, and for
+/// NaN.
 pub(crate) fn seconds(number: f64) -> Option<Duration> {
     match Duration::try_from_secs_f64(number) {
         Ok(wait) => Some(wait),
@@ -29,7 +29,8 @@ pub(crate) fn seconds(number: f64) -> Option<Duration> {
     }
 }
 
-/// Reads numbers with units at the beginning of the text. Returns their sum and the rest of the text.
+/// Reads durations such as `1m30s` at the beginning of the text. Returns the sum of the durations, and the rest of the
+/// text.
 fn read(text: &str) -> (Option<Duration>, &str) {
     let mut wait: Option<Duration> = None;
     let mut rest = text;
@@ -93,8 +94,8 @@ fn number(digits: &str) -> Option<i64> {
     digits.parse().ok().filter(|_| plain)
 }
 
-/// The number of days since 1970-01-01 in the Gregorian calendar. The calculation lets years begin in March, so that
-/// the leap day is the last day of a year.
+/// The number of days since 1970-01-01 in the Gregorian calendar. Years begin in March here, so that the leap day is
+/// the last day of a year.
 fn days(year: i64, month: i64, day: i64) -> i64 {
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let leaps = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);

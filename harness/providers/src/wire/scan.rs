@@ -1,10 +1,10 @@
 //! Finds the members of a JSON object without parsing their values.
 //!
-//! The result is right only for valid JSON: the scan does not check the syntax, and returns `None` on anything unusual.
+//! The JSON must be valid, because the scan does not check the syntax. The scan returns `None` for unusual JSON.
 
-/// Scans the object at the beginning of `json`. `each` gets the name of a member and the JSON from its value on, and
-/// must return the length of the value: see [`skip`] and [`value`]. Returns the length of the object; `None` if `each`
-/// returned `None` or the object is unusual.
+/// Scans the object at the beginning of `json`. `each` gets the name of a member, and the JSON from the member's value
+/// to the end of `json`. It must return the length of the value: see [`skip`] and [`value`]. Returns the length of the
+/// object, or `None` if the object is unusual or `each` returns `None`.
 pub(super) fn object<'a>(
     json: &'a str,
     mut each: impl FnMut(&'a str, &'a str) -> Option<usize>,
@@ -13,7 +13,7 @@ pub(super) fn object<'a>(
     let mut at = expect(bytes, 0, b'{')?;
     loop {
         let start = expect(bytes, after_space(bytes, at), b'"')?;
-        // A name with an escape stops the scan, because it may be a relevant name in escaped form.
+        // A name with an escape stops the scan, because the name may be relevant.
         let end = start.checked_add(plain(bytes.get(start..)?)?)?;
         at = expect(bytes, end, b'"')?;
         at = after_space(bytes, expect(bytes, after_space(bytes, at), b':')?);
@@ -27,7 +27,7 @@ pub(super) fn object<'a>(
     }
 }
 
-/// Scans a list that has exactly one element, which is an object. Scans this object like [`object`].
+/// Scans a list with exactly one object, as [`object`] scans the object.
 pub(super) fn only<'a>(
     json: &'a str,
     each: impl FnMut(&'a str, &'a str) -> Option<usize>,
@@ -51,14 +51,14 @@ pub(super) fn skip(json: &str) -> Option<usize> {
     }
 }
 
-/// Stores the value at the beginning of `json` in `kept`, and returns its length.
+/// Stores the value at the beginning of `json` in `kept`, and returns the value's length.
 pub(super) fn value<'a>(json: &'a str, kept: &mut &'a str) -> Option<usize> {
     let length = skip(json)?;
     *kept = json.get(..length)?;
     Some(length)
 }
 
-/// The length of `null`, if `json` begins with it.
+/// The length of `null`, if `json` begins with `null`.
 pub(super) fn null(json: &str) -> Option<usize> {
     json.starts_with("null").then_some(4)
 }
@@ -80,7 +80,7 @@ fn string_end(bytes: &[u8], at: usize) -> Option<usize> {
     start.checked_add(inner(bytes.get(start..)?)?)?.checked_add(1)
 }
 
-/// The length of the string up to its closing quote; `None` if it contains an escape.
+/// The length of the string up to its closing quote; `None` for a string with an escape.
 pub(super) fn plain(bytes: &[u8]) -> Option<usize> {
     let length = stop(bytes)?;
     (*bytes.get(length)? == b'"').then_some(length)
@@ -99,15 +99,15 @@ pub(super) fn inner(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// The index of the first byte that a string cannot contain unescaped: a quote, a backslash or a control character.
-/// Eight bytes are checked at a time, because most strings of an event are too short for a vectorized search.
+/// The index of the first quote, backslash or control character. Checks eight bytes at a time, because most strings of
+/// an event are too short for a vectorized search.
 fn stop(bytes: &[u8]) -> Option<usize> {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);
     const HIGH: u64 = ONES << 7;
     let (words, tail) = bytes.as_chunks::<8>();
     for (at, word) in words.iter().enumerate() {
         let word = u64::from_le_bytes(*word);
-        // Sets the high bit of each byte below the limit. Only the lowest of these bits is reliable.
+        // Sets the high bit of each byte below the limit. Only the lowest set bit is reliable.
         let below = |word: u64, limit: u64| word.wrapping_sub(ONES * limit) & !word;
         let quote = below(word ^ (ONES * 0x22), 1);
         let escape = below(word ^ (ONES * 0x5c), 1);

@@ -1,25 +1,27 @@
-//! Handles characters that a server has split between two deltas. A server that splits its texts as UTF-16 may send the
-//! first surrogate of a character at the end of one delta (`"ab\ud83d"`), and the second surrogate at the beginning of
-//! the next delta (`"\ude42cd"`). JSON allows such lone surrogates, but a Rust string cannot contain them.
+//! Joins characters that a server has split between two deltas. Some servers split texts as UTF-16. Such a server may
+//! send the first surrogate of a character at the end of one delta (`"ab\ud83d"`), and the second surrogate at the
+//! beginning of the next delta (`"\ude42cd"`). JSON allows lone surrogates, but a Rust string cannot contain a
+//! surrogate.
 //!
-//! Before an event is read, each lone surrogate is replaced by two characters that represent it. Dialects treat these
-//! two characters like any other text, and the event sink joins the surrogates again: see [`SurrogateHalves`].
+//! Before a dialect reads an event, two other characters replace each lone surrogate. Dialects treat these two
+//! characters like any other text. The event sink then joins the surrogates: see [`SurrogateHalves`].
 
 use std::borrow::Cow;
 
 use memchr::memchr;
 
-/// The first of the two characters that represent a lone surrogate. It is a noncharacter, which Unicode reserves for
-/// internal use in programs.
+/// The first of the two characters that represent a lone surrogate: a noncharacter, which Unicode reserves for internal
+/// use.
 const MARK: char = '\u{10FFFF}';
 
-/// The second character is a private-use character. Its code is the code of the surrogate plus this number.
+/// The second character is a private-use character, with the code of the surrogate plus this number.
 const ABOVE: u32 = 0x10_0000;
 
 const FIRST: std::ops::RangeInclusive<u16> = 0xd800..=0xdbff;
 const SECOND: std::ops::RangeInclusive<u16> = 0xdc00..=0xdfff;
 
-/// The surrogate whose escape, such as `\ud83d`, is at the beginning of `text`; `None` if `text` begins differently.
+/// The surrogate at the beginning of `text`, as an escape such as `\ud83d`; `None` if `text` does not begin with a
+/// surrogate.
 fn escaped_half(text: &[u8]) -> Option<u16> {
     let digits = text.strip_prefix(br"\u")?.get(..4)?;
     let digits = digits.iter().all(u8::is_ascii_hexdigit).then_some(digits)?;
@@ -27,8 +29,8 @@ fn escaped_half(text: &[u8]) -> Option<u16> {
     (FIRST.contains(&unit) || SECOND.contains(&unit)).then_some(unit)
 }
 
-/// Calls `write` to replace each lone surrogate, which is an escaped surrogate outside of a pair. `None` if the JSON
-/// has no lone surrogate.
+/// Replaces each escaped surrogate outside of a pair by the output of `write`. `None` if the JSON has no lone
+/// surrogate.
 fn replaced(json: &str, write: impl Fn(u16, &mut String)) -> Option<String> {
     let bytes = json.as_bytes();
     let (mut out, mut done, mut at) = (String::new(), 0, 0);
@@ -36,7 +38,7 @@ fn replaced(json: &str, write: impl Fn(u16, &mut String)) -> Option<String> {
     while let Some(next) = bytes.get(at..).and_then(|rest| memchr(b'\\', rest)) {
         at = at.saturating_add(next);
         let Some(half) = bytes.get(at..).and_then(escaped_half) else {
-            // Skips the escaped character, which may itself be a backslash.
+            // Skips the escaped character, which may be a backslash too.
             at = at.saturating_add(2);
             continue;
         };
@@ -57,8 +59,8 @@ fn replaced(json: &str, write: impl Fn(u16, &mut String)) -> Option<String> {
     })
 }
 
-/// Replaces each lone surrogate in the JSON of an event by the two characters that represent it. `None` if the JSON has
-/// no lone surrogate.
+/// Replaces each lone surrogate in the JSON of an event by two characters: `MARK` and a private-use character. `None`
+/// if the JSON has no lone surrogate.
 pub(super) fn marked(json: &str) -> Option<String> {
     replaced(json, |half, out| {
         out.push(MARK);
@@ -73,8 +75,7 @@ pub(super) fn readable(json: &str) -> Cow<'_, str> {
     without.map_or(Cow::Borrowed(json), Cow::Owned)
 }
 
-/// Decodes UTF-8. Surrogates that are encoded like UTF-8 characters become JSON escapes. Other invalid bytes are
-/// replaced.
+/// Decodes UTF-8. A surrogate in the byte format of UTF-8 becomes a JSON escape. U+FFFD replaces other invalid bytes.
 pub(super) fn text_of(bytes: &[u8]) -> String {
     let (mut out, mut rest) = (Vec::with_capacity(bytes.len()), bytes);
     while let Some(at) = memchr(0xed, rest) {
@@ -121,9 +122,8 @@ fn pieces(text: &str) -> impl Iterator<Item = MarkedPiece> + '_ {
     })
 }
 
-/// Joins the surrogates in `text`. `held` is a first surrogate from the end of the previous piece. If `text` ends with
-/// a first surrogate, the function returns it, to be held for the next piece. Any other surrogate without its partner
-/// becomes U+FFFD.
+/// Joins the surrogates in `text`. `held` is a first surrogate from the end of the previous piece. Returns the joined
+/// text, and a first surrogate at the end of `text`. Any other lone surrogate becomes U+FFFD.
 fn join(mut held: Option<u16>, text: &str) -> (String, Option<u16>) {
     let mut out = String::with_capacity(text.len());
     for piece in pieces(text) {
@@ -135,7 +135,7 @@ fn join(mut held: Option<u16>, text: &str) -> (String, Option<u16>) {
             out.extend(units.map(|unit| unit.unwrap_or(char::REPLACEMENT_CHARACTER)));
             continue;
         }
-        // The next character is no second surrogate, so the held surrogate has no partner.
+        // The next character is not a second surrogate, so the held surrogate is alone.
         out.extend(first.map(|_| char::REPLACEMENT_CHARACTER));
         match piece {
             MarkedPiece::Char(char) => out.push(char),
@@ -148,7 +148,7 @@ fn join(mut held: Option<u16>, text: &str) -> (String, Option<u16>) {
 
 fn has_marks(text: &str) -> bool {
     let mut rest = text.as_bytes();
-    // Few texts contain even the first byte of a mark.
+    // A search for one byte is fast, and few texts contain the first byte of a mark.
     while let Some(found) = memchr(b'\xf4', rest).and_then(|at| rest.get(at..)) {
         if found.starts_with("\u{10FFFF}".as_bytes()) {
             return true;
@@ -202,16 +202,17 @@ pub(super) enum TextOwner {
     Arguments,
 }
 
-/// The first surrogates of an answer that are held until their second surrogates arrive.
+/// The first surrogates of an answer, until the matching second surrogates arrive.
 #[derive(Debug, Default)]
 pub(super) struct SurrogateHalves {
-    /// Whether the answer contains a lone surrogate. If not, texts are not searched for marks.
+    /// Whether the answer contains a lone surrogate. Without a lone surrogate, the decoder does not search texts for
+    /// marks.
     pub(super) seen: bool,
     held: Vec<(u32, TextOwner, u16)>,
 }
 
 impl SurrogateHalves {
-    /// Joins the surrogates in the next piece of a text. A first surrogate at the end of the piece is held for the next
+    /// Joins the surrogates in the next piece of a text. Stores a first surrogate at the end of the piece for the next
     /// piece.
     pub(super) fn join(&mut self, block: u32, of: TextOwner, text: &str) -> String {
         let held = self.take(block, of);
@@ -222,13 +223,13 @@ impl SurrogateHalves {
         whole
     }
 
-    /// Removes and returns the surrogate that is held for this text.
+    /// Removes and returns the stored surrogate of this text.
     pub(super) fn take(&mut self, block: u32, of: TextOwner) -> Option<u16> {
         let at = self.held.iter().position(|held| (held.0, held.1) == (block, of))?;
         Some(self.held.swap_remove(at).2)
     }
 
-    /// Removes any held surrogate, and returns the block and the part to which it belongs.
+    /// Removes any stored surrogate, and returns the surrogate's block and part.
     pub(super) fn next(&mut self) -> Option<(u32, TextOwner)> {
         (!self.held.is_empty()).then(|| self.held.remove(0)).map(|(block, of, _)| (block, of))
     }

@@ -16,12 +16,12 @@ use super::{json_walk::JsonWalk, reader, surrogates};
 pub(super) struct TolerantText<'a>(pub(super) Cow<'a, str>);
 
 impl TolerantText<'_> {
-    /// The text, or `None` if it is empty.
+    /// The text; `None` if the text is empty.
     pub(super) fn some(&self) -> Option<&str> {
         (!self.0.is_empty()).then_some(&*self.0)
     }
 
-    /// The text as a `String`, or `None` if it is empty.
+    /// The text as a `String`; `None` if the text is empty.
     pub(super) fn owned(&self) -> Option<String> {
         self.some().map(str::to_owned)
     }
@@ -35,14 +35,14 @@ impl std::ops::Deref for TolerantText<'_> {
     }
 }
 
-/// A text, or a list of parts, some of which are texts. Any other value is read as empty.
+/// A text, or a list of parts of any kind. Any other value is read as empty.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TextOrList<'a> {
     pub(super) text: TolerantText<'a>,
     pub(super) list: Vec<RawJson<'a>>,
 }
 
-/// The arguments of a call, or a fragment of them. A string is read as its text, and any other value as its JSON.
+/// The arguments of a call, or a fragment of the arguments: the content of a string, or the JSON of any other value.
 #[derive(Clone, Debug)]
 pub(super) struct RawArguments<'a>(pub(super) Cow<'a, str>);
 
@@ -75,7 +75,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for RawArguments<'a> {
 pub(super) struct TolerantCount(pub(super) Option<u64>);
 
 impl TolerantCount {
-    /// Reads the next value as a count; `None` if it is neither an integer nor `null`.
+    /// Reads the next value as a count. `None` if the value is neither a non-negative integer nor `null`.
     #[inline]
     pub(super) fn walk(walk: &mut JsonWalk<'_>) -> Option<Self> {
         walk.number_or_null().map(Self)
@@ -133,8 +133,7 @@ impl<'a> RawJson<'a> {
         self.0
     }
 
-    /// Reads the JSON of the next value; `None` if it contains a lone surrogate, which the module `surrogates` must
-    /// replace first.
+    /// Reads the JSON of the next value. `None` for a lone surrogate, which the module `surrogates` must replace first.
     pub(super) fn walk(walk: &mut JsonWalk<'a>) -> Option<Self> {
         let json = std::str::from_utf8(walk.value()?).ok()?;
         surrogates::marked(json).is_none().then_some(Self(json))
@@ -180,8 +179,8 @@ impl<'a> ObjectMembers<'a> {
         walked().or_else(parsed).unwrap_or_default()
     }
 
-    /// Reads the next value as an object, and returns its JSON and its members; `None` if the JSON contains a lone
-    /// surrogate, which the module `surrogates` must replace first.
+    /// Reads the next value as an object. Returns the JSON and the members. `None` for a lone surrogate, which the
+    /// module `surrogates` must replace first.
     pub(super) fn walk(walk: &mut JsonWalk<'a>) -> Option<(&'a [u8], Self)> {
         walk.next();
         let start = walk.place();
@@ -203,7 +202,7 @@ impl<'a> ObjectMembers<'a> {
         Some(Self(all))
     }
 
-    /// The JSON of the member with this name. If there are several, the last one counts, as in most JSON parsers.
+    /// The JSON of the last member with this name. Most JSON parsers also use the last of several equal names.
     pub(super) fn get(&self, name: &str) -> Option<&'a str> {
         self.0.iter().rfind(|(member, _)| member == name).map(|(_, value)| value.get())
     }
@@ -256,7 +255,7 @@ pub(super) fn quote(out: &mut String, text: &str) {
     }
 }
 
-/// Implements the visitor methods for values of a wrong type: such a value is read as missing.
+/// Implements the visitor methods that read a value of a wrong type as a missing value.
 macro_rules! ignoring {
     ($($rest:item)*) => {
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,5 +1,5 @@
-//! Writes and checks the choice of a tool that the model has to call. While the agent searches for tools, a request
-//! contains only some of them, and a vendor refuses a choice that names a tool outside the request.
+//! Writes and checks the choice of the tool that the model has to call. With tool search, a request contains only some
+//! of the agent's tools. A vendor refuses a choice that names any other tool.
 
 use serde_json::{Map, Value};
 
@@ -16,8 +16,8 @@ use harness_core::{
 /// Which tool has to be called, and whether calls may be parallel.
 type ToolChoiceFlags<'a> = (Option<&'a ToolChoice>, Option<bool>);
 
-/// Writes the choice that the output mode forces, or else the program's own choice. `parallel_tool_calls` is left out
-/// if the server refuses it, but not if the program itself forbids parallel calls.
+/// Writes the choice that the output mode forces, or else the program's own choice. Omits a refused
+/// `parallel_tool_calls`, unless the program forbids parallel calls.
 pub(super) fn write(
     body: &mut JsonBody<'_>,
     forced: Option<ToolChoiceFlags<'_>>,
@@ -35,8 +35,8 @@ pub(super) fn write(
     }
 }
 
-/// The names of tools in the choice that is sent. The choice comes from [`Settings::tool_choice`] and from `extra`: the
-/// value in `extra` replaces the setting or is merged with it.
+/// The names of tools in the choice of a request. The choice comes from [`Settings::tool_choice`] and from `extra`. A
+/// value in `extra` replaces the setting, or is merged with the setting.
 pub(super) fn named(settings: &Settings) -> Vec<&str> {
     own(settings).into_iter().chain(of_extra(settings)).collect()
 }
@@ -55,8 +55,8 @@ fn of_extra(settings: &Settings) -> Vec<&str> {
     names
 }
 
-/// Collects the values of all members `name` inside a value. Skips an object with the member `server_label`, because
-/// its tools belong to a server that the vendor itself calls.
+/// Collects the values of all members `name` inside a value. Skips an object with the member `server_label`: the object
+/// describes a server that the vendor calls.
 fn collect<'v>(value: &'v Value, names: &mut Vec<&'v str>) {
     match value {
         Value::Array(items) => items.iter().for_each(|item| collect(item, names)),
@@ -69,22 +69,33 @@ fn collect<'v>(value: &'v Value, names: &mut Vec<&'v str>) {
     }
 }
 
-/// The name in a tool definition that has the vendor's format.
+/// The name in a tool definition in the vendor's format.
 fn name(tool: &Value) -> Option<&str> {
     let inner = tool.get("function").and_then(|function| function.get("name"));
     tool.get("name").or(inner)?.as_str()
 }
 
-/// Checks the settings of a request in which the model can search for tools.
+/// Checks the choice of a tool, and the settings of a request in which the model can search for tools.
 ///
 /// # Errors
-/// Fails if the settings name a tool that is not sent, or if `extra` contains a tool of the agent.
+/// Fails if the settings name a tool that is not in the request or not offered, or if `extra` contains a tool of the agent.
 pub(super) fn check(request: &Request<'_>, settings: &Settings) -> Result<(), Error> {
     // A request for the vendor's own summary has no choice of a tool.
-    if request.found().search().is_none() || request.is_summary_request() {
+    if request.is_summary_request() {
         return Ok(());
     }
     let wrong = |why: String| Err(Error::new(ErrorKind::Configuration, why));
+    let is_hidden = |name: &&str| request.hidden_tools().iter().any(|hidden| hidden == name);
+    if let Some(hidden) = own(settings).filter(is_hidden) {
+        return wrong(format!(
+            "`tool_choice` names `{}`, which this run does not offer: its definition is sent only because earlier \
+             reasoning is bound to it",
+            hidden.escape_debug()
+        ));
+    }
+    if request.found().search().is_none() {
+        return Ok(());
+    }
     let added = || request.additions().iter().flat_map(|it| &it.tools);
     let is_told = |name: &str| request.tools().iter().chain(added()).any(|tool| tool.name == name);
     let more = tools(&settings.extra);
@@ -105,7 +116,7 @@ pub(super) fn check(request: &Request<'_>, settings: &Settings) -> Result<(), Er
             kind.escape_debug()
         ));
     }
-    // A vendor's tool may contain further tools. Their names count as sent.
+    // A vendor's tool may contain further tools, and `tool_choice` may name these tools.
     let mut within = Vec::new();
     more.iter().for_each(|tool| collect(tool, &mut within));
     let is_sent = |wanted: &str| is_told(wanted) || within.contains(&wanted);
@@ -121,7 +132,7 @@ pub(super) fn check(request: &Request<'_>, settings: &Settings) -> Result<(), Er
     }
 }
 
-/// Fails if the settings force the model to call a tool, and the model's vendor refuses forced calls.
+/// Fails if the settings force a call and the model's vendor refuses forced calls.
 ///
 /// # Errors
 /// [`ErrorKind::Configuration`].
@@ -135,7 +146,7 @@ pub(super) fn check_force(
         Some(ToolChoice::Tool(name)) => format!("Tool({name:?})"),
         None | Some(ToolChoice::Auto | ToolChoice::Forbidden) => return Ok(()),
     };
-    // A program that writes `tool_choice` itself, in `extra`, is responsible for its value.
+    // The library does not check a `tool_choice` in `extra`.
     if takes.may_force_tools() || settings.extra.contains_key("tool_choice") {
         return Ok(());
     }

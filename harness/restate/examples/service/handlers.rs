@@ -26,11 +26,9 @@ use tokio::time::timeout;
 
 use crate::{
     access::{User, Users, check},
+    limits::{LARGEST_BODY, STREAMS},
     live::{LiveChats, Tab},
 };
-
-/// How many bytes the body of a request may have.
-const LARGEST_BODY: usize = 4 << 20;
 
 /// How long an answer takes to count, unless another one came first.
 const SOON: Duration = Duration::from_secs(1);
@@ -80,6 +78,7 @@ pub(crate) async fn serve(
     }
 }
 
+pub(crate) type Failed = (StatusCode, String);
 type Answer = Result<Response, Failed>;
 
 fn app(service: Service, users: Users) -> Router {
@@ -121,25 +120,29 @@ fn file(name: &str) -> Response {
 }
 
 impl Service {
+    async fn open(&self, user: &User, id: &str) -> Result<Tab, Failed> {
+        self.chats.open(&user.conversation(id)).await.map_err(failed)
+    }
+
     fn ui(&self) -> UiMessageStream {
-        let stream = UiMessageStream::new();
-        self.price.map_or(stream.clone(), |price| stream.with_price(price))
+        UiMessageStream::new().with_price(self.price)
     }
 }
 
 /// What `DefaultChatTransport` sends. The engine has it before this answers, so the run goes on even if this process ends now.
 async fn say(service: State<Service>, user: Extension<User>, body: Bytes) -> Answer {
-    let request = ui_message::decode_request(&body)?;
-    let mut tab = service.chats.open(&user.conversation(&request.conversation)).await?;
+    let wrong = |error: Error| (StatusCode::BAD_REQUEST, error.to_string());
+    let request = ui_message::decode_request(&body).map_err(wrong)?;
+    let mut tab = service.open(&user, &request.conversation).await?;
     // The run of an answer may go on already. Otherwise the next run is the one of this request.
     tab.skip_ended();
     match request.input {
         ClientInput::Message(_) if tab.busy => {
-            return Err(Failed(StatusCode::CONFLICT, "a run goes on: wait, or stop it".into()));
+            return Err((StatusCode::CONFLICT, "a run goes on: wait, or stop it".into()));
         }
         ClientInput::Message(message) => {
             let key = message.id().to_owned();
-            tab.chat.start(message, &key).await?;
+            tab.chat.start(message, &key).await.map_err(failed)?;
         }
         ClientInput::Answers(answers) if answers.is_empty() => {
             // It returns at the end of the run. What cannot be resumed begins no run.
@@ -147,9 +150,9 @@ async fn say(service: State<Service>, user: Extension<User>, body: Bytes) -> Ans
             tokio::spawn(async move { chat.resume().await });
         }
         ClientInput::Answers(answers) => decide(&tab.chat, &answers, user.name()).await?,
-        _ => return Err(Failed(StatusCode::BAD_REQUEST, "it says nothing".into())),
+        _ => return Err((StatusCode::BAD_REQUEST, "it says nothing".into())),
     }
-    Ok(run(tab, service.ui()))
+    run(tab, service.ui())
 }
 
 /// Records the answers to calls that wait. An answer counts for the question that was shown, and once.
@@ -159,7 +162,7 @@ async fn decide(
     who: Option<&str>,
 ) -> Result<(), Failed> {
     let (who, mut count) = (who.unwrap_or("the user"), 0);
-    for open in chat.open().await? {
+    for open in chat.open().await.map_err(failed)? {
         let id = id_of(&open);
         let answer = answers.iter().find(|answer| id == Some(answer.id.as_str()));
         let sent = match (answer.map(|answer| &answer.decision), open.question()) {
@@ -179,11 +182,11 @@ async fn decide(
             Ok(_) => count += 1,
             // Another tab has answered first.
             Err(ClientError::Refused(_)) => {}
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(failed(error)),
         }
     }
-    let none = || Failed(StatusCode::CONFLICT, "no call waits for this answer".into());
-    if count > 0 { Ok(()) } else { Err(none()) }
+    let none = (StatusCode::CONFLICT, "no call waits for this answer".to_owned());
+    if count > 0 { Ok(()) } else { Err(none) }
 }
 
 /// What becomes of an answer. The engine refuses it behind the run that another answer has continued, so where the call does not
@@ -217,7 +220,7 @@ fn id_of(open: &OpenCall) -> Option<&str> {
 
 /// The messages for a page that is loaded again. Of a run that goes on they have what the user has said: the rest is its stream.
 async fn messages(service: State<Service>, user: Extension<User>, id: Path<String>) -> Answer {
-    let mut tab = service.chats.open(&user.conversation(&id)).await?;
+    let mut tab = service.open(&user, &id).await?;
     let mut events = tab.watcher.earlier();
     while let Some(event) = tab.watcher.try_next() {
         if !tab.busy || matches!(event.event.as_event(), Event::RunStarted { .. }) {
@@ -235,41 +238,38 @@ async fn watch(
     id: Path<String>,
     asked: Query<HashMap<String, String>>,
 ) -> Answer {
-    let tab = service.chats.open(&user.conversation(&id)).await?;
+    let tab = service.open(&user, &id).await?;
     let (new, earlier) = (service.ui(), tab.watcher.earlier());
     if asked.contains_key("follow") {
+        let place = STREAMS.take()?;
         let history = json!({"messages": new.clone().messages(&earlier)});
         let begin = format!("data: {}\n\n", json!({"type": "data-history", "data": history}));
-        let mut encoder = new.clone();
-        let more = tab.encoded(move |event| {
-            if matches!(event.event.as_event(), Event::RunStarted { .. }) {
-                encoder = new.clone();
-            }
-            (encoder.encode(event), false)
-        });
+        let mut encoder = new.of_all_runs();
+        let more = tab.encoded(place, move |event| (encoder.encode(event), false));
         let texts = stream::once(async { begin }).chain(more).map(Ok::<_, Error>);
         return Ok((ui_message::HEADERS, Body::from_stream(texts)).into_response());
     }
     match tab.busy {
-        true => Ok(run(tab, new.with_beginning(&earlier))),
+        true => run(tab, new.with_beginning(&earlier)),
         false => Ok(StatusCode::NO_CONTENT.into_response()),
     }
 }
 
 /// The stream of one run.
-fn run(tab: Tab, mut encoder: UiMessageStream) -> Response {
+fn run(tab: Tab, mut encoder: UiMessageStream) -> Answer {
+    let place = STREAMS.take()?;
     let encode = move |event: &Numbered| (encoder.encode(event), encoder.has_ended());
-    let texts = tab.encoded(encode).map(Ok::<_, Error>);
-    (ui_message::HEADERS, Body::from_stream(texts)).into_response()
+    let texts = tab.encoded(place, encode).map(Ok::<_, Error>);
+    Ok((ui_message::HEADERS, Body::from_stream(texts)).into_response())
 }
 
 async fn stop(service: State<Service>, user: Extension<User>, id: Path<String>) -> Answer {
-    let tab = service.chats.open(&user.conversation(&id)).await?;
+    let tab = service.open(&user, &id).await?;
     if !tab.busy {
         // It would count for the next run.
         return Ok(StatusCode::NOT_FOUND.into_response());
     }
-    tab.chat.stop().await?;
+    tab.chat.stop().await.map_err(failed)?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
@@ -279,8 +279,9 @@ async fn list(service: State<Service>, user: Extension<User>) -> Answer {
                AND key IN ('facts 00000000', 'run') ORDER BY service_key LIMIT 2000";
     let query = format!("{}/query", service.admin.trim_end_matches('/'));
     let query = service.http.post(query).header("accept", "application/json");
-    let answered = query.json(&json!({"query": sql})).send().await.map_err(ClientError::from)?;
-    let rows: Value = answered.json().await.map_err(ClientError::from)?;
+    let answered = query.json(&json!({"query": sql})).send().await;
+    let answered = answered.map_err(|error| failed(error.into()))?;
+    let rows: Value = answered.json().await.map_err(|error| failed(error.into()))?;
     let mut all: HashMap<&str, (String, bool)> = HashMap::new();
     for row in rows["rows"].as_array().into_iter().flatten() {
         let text = |name: &str| row[name].as_str().unwrap_or_default();
@@ -306,31 +307,15 @@ fn title_of(facts: &str) -> String {
     said.unwrap_or_default()
 }
 
-/// An error as a response.
-struct Failed(StatusCode, String);
-
-impl From<Error> for Failed {
-    fn from(error: Error) -> Self {
-        Self(StatusCode::BAD_REQUEST, error.to_string())
-    }
-}
-
-impl From<ClientError> for Failed {
-    fn from(error: ClientError) -> Self {
-        match error {
-            ClientError::Refused(why) => Self(StatusCode::CONFLICT, why),
-            ClientError::Failed { status: 400, message } => Self(StatusCode::BAD_REQUEST, message),
-            error => {
-                // The cause may name what only the program should know.
-                eprintln!("{error}");
-                Self(StatusCode::BAD_GATEWAY, "the engine did not answer".into())
-            }
+/// An error of the engine as a response.
+fn failed(error: ClientError) -> Failed {
+    match error {
+        ClientError::Refused(why) => (StatusCode::CONFLICT, why),
+        ClientError::Failed { status: 400, message } => (StatusCode::BAD_REQUEST, message),
+        error => {
+            // The cause may name what only the program should know.
+            eprintln!("{error}");
+            (StatusCode::BAD_GATEWAY, "the engine did not answer".into())
         }
-    }
-}
-
-impl IntoResponse for Failed {
-    fn into_response(self) -> Response {
-        (self.0, self.1).into_response()
     }
 }

@@ -12,6 +12,8 @@ use harness::agent::{LiveEvents, LiveWatcher, Numbered};
 use harness_restate::{Client, ClientError, Conversation};
 use tokio::time::timeout;
 
+use crate::limits::Place;
+
 /// How often the engine is asked for the facts of a conversation, however many tabs watch it.
 const OFTEN: Duration = Duration::from_millis(250);
 
@@ -110,16 +112,17 @@ impl Tab {
     /// What becomes of the events, until one is the last.
     pub(crate) fn encoded(
         self,
+        place: Place,
         encode: impl FnMut(&Numbered) -> (String, bool) + Send + 'static,
     ) -> impl Stream<Item = String> + Send {
-        let texts = stream::unfold((self, encode, false), async |(mut tab, mut encode, ended)| {
-            if ended {
-                return None;
-            }
-            let event = tab.next().await;
-            let (text, ended) = event.map_or((":\n\n".to_owned(), false), |event| encode(&event));
-            Some((text, (tab, encode, ended)))
-        });
+        let texts =
+            stream::unfold((self, encode, Some(place)), async |(mut tab, mut encode, place)| {
+                let place = place?;
+                let event = tab.next().await;
+                let (text, ended) =
+                    event.map_or((":\n\n".to_owned(), false), |event| encode(&event));
+                Some((text, (tab, encode, (!ended).then_some(place))))
+            });
         texts.boxed()
     }
 }

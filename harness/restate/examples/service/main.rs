@@ -11,6 +11,9 @@
 #[path = "../../../../examples/service/access.rs"]
 mod access;
 mod handlers;
+#[path = "../../../../examples/service/limits.rs"]
+#[expect(dead_code, reason = "it has limits of traces, too")]
+mod limits;
 mod live;
 #[path = "../../../../examples/service/model.rs"]
 mod model;

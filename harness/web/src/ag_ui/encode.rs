@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::history::AgUiMessages;
 use crate::{
-    answers::ShownWait, event_stream::EventStream, public_event::public_event, request::text,
+    answers::ShownWait, event_stream::EventStream, public_event::shown_event, request::text,
 };
 use harness_agent::{AgentCall, Event, Numbered, Outcome};
 use harness_core::{journal::Wait, message::ToolCall, models::Price, provider::Usage};
@@ -50,6 +50,7 @@ struct RunState {
     answer: Option<String>,
     /// Whether the client has the calls of the run before.
     resumed: bool,
+    begun: bool,
     interrupts: Vec<Value>,
     ended: bool,
 }
@@ -104,8 +105,8 @@ impl AgUiStream {
 
     /// Tells what the run has cost, as `cost` in the result of `RUN_FINISHED`: its tokens at this price.
     #[must_use]
-    pub fn with_price(mut self, price: Price) -> Self {
-        self.price = Some(price);
+    pub fn with_price(mut self, price: impl Into<Option<Price>>) -> Self {
+        self.price = price.into();
         self
     }
 
@@ -152,7 +153,11 @@ impl AgUiStream {
             Event::RunStarted { said } => {
                 self.state.resumed = said.is_none();
                 let (thread, run) = (&self.thread, &self.run);
-                self.stream.chunk(json!({"type": "RUN_STARTED", "threadId": thread, "runId": run}));
+                // For the client, a run that continues the one before its end is the same run.
+                if !std::mem::replace(&mut self.state.begun, true) {
+                    self.stream
+                        .chunk(json!({"type": "RUN_STARTED", "threadId": thread, "runId": run}));
+                }
                 if let Some(mut messages) = self.snapshot.take() {
                     messages.begin_run(said);
                     let messages = messages.into_messages();
@@ -254,14 +259,21 @@ impl AgUiStream {
             let ids = path.iter().map(|step| &*step.call).chain([call.id()]);
             ids.collect::<Vec<_>>().join("/")
         };
+        let (Event::ToolCall(of)
+        | Event::ToolWaits { call: of, .. }
+        | Event::ToolDenied { call: of, .. }
+        | Event::ToolResult { call: of, .. }) = event
+        else {
+            return false;
+        };
+        let id = id(of);
+        // What it has waited for before, it waits for no more.
+        self.state.interrupts.retain(|interrupt| text(interrupt, "toolCallId") != Some(&id));
         match event {
-            Event::ToolCall(call) => self.show(&id(call), call),
-            Event::ToolWaits { call, wait } => self.show_wait(&id(call), call, wait),
-            Event::ToolDenied { call, reason } => self.result(&id(call), call, reason),
-            Event::ToolResult { call, result, .. } => {
-                self.result(&id(call), call, &result.to_text());
-            }
-            _ => return false,
+            Event::ToolWaits { call, wait } => self.show_wait(&id, call, wait),
+            Event::ToolDenied { call, reason } => self.result(&id, call, reason),
+            Event::ToolResult { call, result, .. } => self.result(&id, call, &result.to_text()),
+            _ => self.show(&id, of),
         }
         true
     }
@@ -331,17 +343,9 @@ impl AgUiStream {
     }
 
     fn custom(&mut self, event: Event<'_>) {
-        if let Some(value) = public_event(event).filter(|_| !self.is_hidden(event)) {
+        if let Some(value) = shown_event(event, self.without_reasoning) {
             let name = text(&value, "type").unwrap_or_default();
             self.stream.passing(json!({"type": "CUSTOM", "name": name, "value": value}));
-        }
-    }
-
-    fn is_hidden(&self, event: Event<'_>) -> bool {
-        match event {
-            Event::OfAgent { event, .. } => self.is_hidden(event.as_event()),
-            Event::Reasoning(_) => self.without_reasoning,
-            _ => false,
         }
     }
 

@@ -8,7 +8,7 @@ use super::history::PageMessages;
 use crate::{
     answers::ShownWait,
     event_stream::EventStream,
-    public_event::{input, output, public_event},
+    public_event::{input, output, public_event, shown_event},
     request::text,
 };
 use harness_agent::{AgentCall, Event, Numbered, Outcome};
@@ -37,6 +37,7 @@ pub struct UiMessageStream {
     stream: EventStream,
     without_reasoning: bool,
     version_6: bool,
+    all_runs: bool,
     price: Option<Price>,
     /// The events of the answer that a resumed run continues.
     beginning: Vec<Numbered>,
@@ -48,6 +49,8 @@ pub struct UiMessageStream {
 struct MessageState {
     /// The part that is being written, and its id.
     open: Option<(WordsKind, String)>,
+    /// Whether it is what came before the run.
+    is_before: bool,
     /// How many parts have been given an id.
     parts: u64,
     in_step: bool,
@@ -76,6 +79,7 @@ impl WordsKind {
 enum CallProgress {
     Writing,
     Complete,
+    Waiting,
     Ended,
 }
 
@@ -120,11 +124,19 @@ impl UiMessageStream {
         self
     }
 
+    /// Encodes each run of a watcher, and not only the first one: the stream does not end by itself. For a page that also shows what
+    /// other pages say; `DefaultChatTransport` reads one run.
+    #[must_use]
+    pub fn of_all_runs(mut self) -> Self {
+        self.all_runs = true;
+        self
+    }
+
     /// Tells what each run has cost, as `cost` in the metadata of its message: its tokens at this price. Agents in calls count as far
     /// as the usage of the run does.
     #[must_use]
-    pub fn with_price(mut self, price: Price) -> Self {
-        self.price = Some(price);
+    pub fn with_price(mut self, price: impl Into<Option<Price>>) -> Self {
+        self.price = price.into();
         self
     }
 
@@ -151,39 +163,46 @@ impl UiMessageStream {
     }
 
     fn values(&mut self, event: &Numbered) -> impl Iterator<Item = Value> {
-        if !self.state.ended {
-            self.stream.begin(event);
-            self.event(event.event.as_event());
-        }
+        self.read(event);
         self.stream.take_values()
     }
 
     /// Encodes the next event. The text is empty if the client learns nothing of it.
     pub fn encode(&mut self, event: &Numbered) -> String {
-        if !self.state.ended {
+        self.read(event);
+        self.stream.take()
+    }
+
+    fn read(&mut self, event: &Numbered) {
+        let begins = matches!(event.event.as_event(), Event::RunStarted { .. });
+        if !self.state.ended || (self.all_runs && begins) {
             self.stream.begin(event);
             self.event(event.event.as_event());
         }
-        self.stream.take()
     }
 
     /// Whether the run has ended.
     pub fn has_ended(&self) -> bool {
-        self.state.ended
+        self.state.ended && !self.all_runs
     }
 
     fn event(&mut self, event: Event<'_>) {
         match event {
-            Event::RunStarted { said: None } if !self.beginning.is_empty() => {
-                for event in std::mem::take(&mut self.beginning) {
-                    match event.event.as_event() {
-                        Event::RunStarted { said: None } => {}
-                        Event::RunEnded { .. } => self.end_step(),
-                        event => self.event(event),
-                    }
+            Event::RunStarted { said } => {
+                let beginning = std::mem::take(&mut self.beginning);
+                let has_beginning = said.is_none() && !beginning.is_empty();
+                self.stream.begin_before();
+                if has_beginning {
+                    self.replay(&beginning);
+                }
+                self.end_step();
+                // From here on everything is as in a stream of this run alone, of which the client may have a part.
+                self.state = MessageState::default();
+                self.stream.end_before(has_beginning.into());
+                if !has_beginning {
+                    self.start(event, said);
                 }
             }
-            Event::RunStarted { said } => self.start(event, said),
             Event::TurnStarted { .. } => self.begin_step(),
             Event::Discarded { .. } => self.take_back(),
             Event::Text(words) => self.words(WordsKind::Text, words),
@@ -220,6 +239,19 @@ impl UiMessageStream {
                 if !self.call(&[], event) {
                     self.data(event);
                 }
+            }
+        }
+    }
+
+    /// Encodes what the message had before the run.
+    fn replay(&mut self, beginning: &[Numbered]) {
+        self.state.is_before = true;
+        for event in beginning {
+            match event.event.as_event() {
+                Event::RunStarted { said: None } => {}
+                Event::RunStarted { said } => self.start(event.event.as_event(), said),
+                Event::RunEnded { .. } => self.end_step(),
+                event => self.event(event),
             }
         }
     }
@@ -262,12 +294,17 @@ impl UiMessageStream {
         });
     }
 
+    fn new_id(&mut self, kind: &str) -> String {
+        self.state.parts += 1;
+        let before = if self.state.is_before { "before-" } else { "" };
+        format!("{before}{kind}-{}", self.state.parts)
+    }
+
     fn words(&mut self, kind: WordsKind, words: &str) {
         let name = kind.name();
         if self.state.open.as_ref().is_none_or(|(open, _)| *open != kind) {
             self.close_part();
-            self.state.parts += 1;
-            let id = format!("{name}-{}", self.state.parts);
+            let id = self.new_id(name);
             self.stream.chunk(json!({"type": format!("{name}-start"), "id": id}));
             self.state.open = Some((kind, id));
         }
@@ -286,8 +323,7 @@ impl UiMessageStream {
     }
 
     fn source(&mut self, citation: &Citation) {
-        self.state.parts += 1;
-        let id = format!("source-{}", self.state.parts);
+        let id = self.new_id("source");
         let title = citation.title.as_ref().or(citation.file.as_ref());
         self.stream.chunk(match (&citation.url, title) {
             (Some(url), Some(title)) => {
@@ -317,8 +353,9 @@ impl UiMessageStream {
         match event {
             Event::ToolCall(call) => {
                 let id = id(call);
-                // A model may use an id again.
-                if self.state.calls.get(&id) == Some(&CallProgress::Ended) {
+                // A call that has waited runs now, and a model may use an id again.
+                let shown = self.state.calls.get(&id);
+                if matches!(shown, Some(CallProgress::Waiting | CallProgress::Ended)) {
                     self.state.calls.remove(&id);
                 }
                 self.show(&id, call);
@@ -362,6 +399,7 @@ impl UiMessageStream {
 
     fn show_wait(&mut self, id: &str, call: &ToolCall, wait: &Wait) {
         self.show(id, call);
+        self.state.calls.insert(id.to_owned(), CallProgress::Waiting);
         let wait = ShownWait::of(call, wait);
         if let Some(question) = wait.id.as_ref().filter(|_| wait.is_approval) {
             let mut request =
@@ -388,19 +426,10 @@ impl UiMessageStream {
 
     /// What has no part of its own, at its time.
     fn data(&mut self, event: Event<'_>) {
-        let public = public_event(event).filter(|_| !self.is_hidden(event));
-        if let Some(data) = public {
+        if let Some(data) = shown_event(event, self.without_reasoning) {
             let kind = text(&data, "type").unwrap_or_default().replace('_', "-");
             self.stream
                 .passing(json!({"type": format!("data-{kind}"), "data": data, "transient": true}));
-        }
-    }
-
-    fn is_hidden(&self, event: Event<'_>) -> bool {
-        match event {
-            Event::OfAgent { event, .. } => self.is_hidden(event.as_event()),
-            Event::Reasoning(_) => self.without_reasoning,
-            _ => false,
         }
     }
 

@@ -10,7 +10,7 @@ use std::{
 use super::{
     Budget, Guardrails,
     budget_limits::{self, BudgetChain, NO_TOKENS},
-    repeats::{CountedResult, RepeatCounter, is_warned, with_call_note, with_note},
+    repeats::{CountedResult, HashedCall, RepeatCounter, is_warned, with_call_note, with_note},
     sum::{ChargeSum, FactCharge, UnknownAmounts, spent_by_agents, unknown_spent},
 };
 use crate::{
@@ -61,7 +61,7 @@ struct PricedModel {
 
 /// A call of the last answer, and how it ended. `end` is `None` while the call is open.
 struct OfAnswer {
-    call: ToolCall,
+    call: HashedCall,
     end: Option<CallEnd>,
 }
 
@@ -407,6 +407,15 @@ impl RunGuard {
     /// The result as the model reads it. A note is added if the model has had this result, or made this call, too
     /// often.
     pub fn noted(&self, call: &ToolCall, result: ToolResult) -> ToolResult {
+        let known = self.places.get(call.id()).and_then(|place| self.calls.get(*place));
+        let unknown;
+        let call = match known {
+            Some(known) => &known.call,
+            None => {
+                unknown = HashedCall::of(call.clone());
+                &unknown
+            }
+        };
         let turns = self.repeats.turns_with(call, &result);
         let is_next = |limit: u32| turns >= 2 && turns.saturating_add(1) == limit;
         if self.rails.repetitions.is_some_and(is_next) {
@@ -502,7 +511,8 @@ impl RunGuard {
     /// Records the calls of an answer as open.
     fn asked_for(&mut self, message: Option<&Message>) {
         let Some(message) = message else { return };
-        let calls = message.calls().map(|call| OfAnswer { call: call.clone(), end: None });
+        let calls =
+            message.calls().map(|call| OfAnswer { call: HashedCall::of(call.clone()), end: None });
         self.calls = calls.collect();
         let ids = self.calls.iter().map(|it| it.call.id().to_owned());
         self.places = ids.zip(0..).collect();

@@ -54,6 +54,26 @@ impl ResultTurns {
     }
 }
 
+/// A call, with the hash by which it is counted.
+pub(super) struct HashedCall {
+    call: ToolCall,
+    hash: u64,
+}
+
+impl HashedCall {
+    pub(super) fn of(call: ToolCall) -> Self {
+        Self { hash: of_call(&call), call }
+    }
+
+    pub(super) fn id(&self) -> &str {
+        self.call.id()
+    }
+
+    pub(super) fn name(&self) -> &str {
+        self.call.name()
+    }
+}
+
 /// A result of a call, with the hashes by which it is counted.
 pub(super) struct CountedResult {
     tool: String,
@@ -70,13 +90,14 @@ pub(super) struct CountedResult {
 
 impl CountedResult {
     /// The counted form of a result; `None` if it never counts as a repetition.
-    pub(super) fn of(call: &ToolCall, result: &ToolResult) -> Option<Self> {
+    pub(super) fn of(call: &HashedCall, result: &ToolResult) -> Option<Self> {
+        let said = outcome_hash(result);
         Some(Self {
-            thing: thing(call, result)?,
+            thing: thing(call, result, said)?,
             tool: call.name().to_owned(),
-            call: of_call(call),
-            said: outcome_hash(result),
-            has_arguments: has_arguments(call),
+            call: call.hash,
+            said,
+            has_arguments: has_arguments(&call.call),
             shows_news: !result.is_error() && call.name() != READ_RESULT,
         })
     }
@@ -114,8 +135,8 @@ impl RepeatCounter {
     }
 
     /// The number of turns with this call since the last new call, this turn included.
-    pub(super) fn turns_of(&self, call: &ToolCall) -> u32 {
-        match self.made.get(&of_call(call)) {
+    pub(super) fn turns_of(&self, call: &HashedCall) -> u32 {
+        match self.made.get(&call.hash) {
             Some(made) if made.last == self.turn => made.turns,
             Some(made) => made.turns.saturating_add(1),
             None => 1,
@@ -123,10 +144,10 @@ impl RepeatCounter {
     }
 
     /// The number of turns in which the model got this result, this turn included.
-    pub(super) fn turns_with(&self, call: &ToolCall, result: &ToolResult) -> u32 {
-        let Some(thing) = thing(call, result) else { return 0 };
-        let fresh =
-            !result.is_error() && self.results.get(&of_call(call)) != Some(&outcome_hash(result));
+    pub(super) fn turns_with(&self, call: &HashedCall, result: &ToolResult) -> u32 {
+        let said = outcome_hash(result);
+        let Some(thing) = thing(call, result, said) else { return 0 };
+        let fresh = !result.is_error() && self.results.get(&call.hash) != Some(&said);
         match self.heard.get(&thing) {
             Some(heard) if !fresh && heard.last == self.turn => heard.turns,
             Some(heard) if !fresh => heard.turns.saturating_add(1),
@@ -176,21 +197,21 @@ fn noted(result: &ToolResult) -> bool {
 }
 
 /// The hash by which repetitions of a result are counted. Successes are counted per tool and arguments, errors per
-/// tool. `None` for results that do not count.
-fn thing(call: &ToolCall, result: &ToolResult) -> Option<u64> {
+/// tool. `said` is the hash of the result. `None` for results that do not count.
+fn thing(call: &HashedCall, result: &ToolResult, said: u64) -> Option<u64> {
     let mut hasher = DefaultHasher::new();
     call.name().hash(&mut hasher);
-    outcome_hash(result).hash(&mut hasher);
+    said.hash(&mut hasher);
     match result.outcome() {
-        CallOutcome::Succeeded => of_call(call).hash(&mut hasher),
+        CallOutcome::Succeeded => call.hash.hash(&mut hasher),
         CallOutcome::Failed => {}
         // The library writes the text of a timeout, and the text is nearly the same for each call. So a timeout counts
         // per call.
         CallOutcome::StoppedReading | CallOutcome::InDoubt | CallOutcome::StillRunning => {
-            of_call(call).hash(&mut hasher)
+            call.hash.hash(&mut hasher);
         }
         CallOutcome::NotStarted if result.as_text().starts_with(COPIED) => {
-            of_call(call).hash(&mut hasher);
+            call.hash.hash(&mut hasher);
         }
         CallOutcome::Denied | CallOutcome::NotStarted => return None,
     }

@@ -1,4 +1,4 @@
-//! One block of an answer while it arrives, with the data that later requests send back.
+//! One block of an arriving answer, with the data that later requests must contain.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use crate::wire::{
 };
 use harness_core::{error::Error, provider::VendorPart};
 
-/// One block of an answer while it arrives.
+/// One block of an arriving answer.
 #[derive(Debug)]
 pub(super) struct OpenBlock {
     /// The block's index in the stream.
@@ -22,7 +22,7 @@ pub(super) struct OpenBlock {
     kind: OpenBlockKind,
 }
 
-/// The part of a block to which a delta adds.
+/// The part of a block that a delta extends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DeltaTarget {
     Text,
@@ -46,11 +46,11 @@ enum OpenBlockKind {
         /// Whether the deltas contained arguments other than an empty object.
         deltas: bool,
         extra: Option<String>,
-        /// The arguments so far, if the start of the call did not arrive; `None` once the start is known.
+        /// The arguments so far, while the start of the call is missing; `None` after the start.
         unnamed: Option<String>,
     },
-    /// A block that only the vendor understands, kept completely: a call that the vendor's servers execute, its result,
-    /// hidden thinking, or an unknown kind.
+    /// A block that is stored unchanged, because only the vendor understands the block: the vendor's own call or
+    /// result, hidden thinking, or an unknown kind.
     Opaque {
         kind: String,
         id: String,
@@ -137,7 +137,7 @@ impl OpenBlock {
         matches!(self.kind, OpenBlockKind::Call { unnamed: Some(_), .. }) && !self.closed
     }
 
-    /// Adds the start to a call that has only arguments so far. `members` are the members of the start.
+    /// Adds the missing start to a call. `members` are the members of the start.
     pub(super) fn name(
         &mut self,
         members: &ObjectMembers<'_>,
@@ -160,7 +160,7 @@ impl OpenBlock {
         }
     }
 
-    /// The type and id of the block, if it is a vendor block that needs a result.
+    /// The type and id of a vendor block that needs a result; otherwise `None`.
     pub(super) fn awaited_result(&self) -> Option<(String, String)> {
         let OpenBlockKind::Opaque { kind, id, .. } = &self.kind else { return None };
         kind.ends_with("_use").then(|| (kind.clone(), id.clone()))
@@ -174,7 +174,7 @@ impl OpenBlock {
         }
     }
 
-    /// Whether these members repeat the start of this call before any arguments have arrived. A repeated start is not a
+    /// Whether these members repeat the start of this call, which has no arguments yet. A repeated start is not a
     /// second call.
     pub(super) fn is_begun_by(&self, members: &ObjectMembers<'_>) -> bool {
         let OpenBlockKind::Call { id, input, deltas, .. } = &self.kind else { return false };
@@ -182,7 +182,7 @@ impl OpenBlock {
         has_only_begun && !id.is_empty() && text_of(members.get("id")) == *id
     }
 
-    /// Whether this block is a call without an id, and these members also begin a call without an id.
+    /// Whether both this block and these members are calls without an id.
     pub(super) fn is_again(&self, members: &ObjectMembers<'_>) -> bool {
         let OpenBlockKind::Call { id, .. } = &self.kind else { return false };
         let text = |name| text_of(members.get(name));
@@ -194,7 +194,7 @@ impl OpenBlock {
         index.0.is_none_or(|index| index == self.index)
     }
 
-    /// Adds `text` to this part of the block; `None` if the block has no such part.
+    /// Adds `text` to the part `what` of the block; `None` if the block has no such part.
     pub(super) fn more(
         &mut self,
         what: DeltaTarget,
@@ -267,13 +267,13 @@ impl OpenBlock {
                 {
                     if let Some(value) = value {
                         out.kept(value.get())?;
-                        // A later value of the same member replaces the earlier value.
+                        // A later value of a member replaces the earlier value.
                         changed.retain(|(of, _)| *of != name);
                         changed.push((name, value.get().to_owned()));
                     }
                 }
             }
-            // A delta of an unknown kind, or of a kind that does not fit the block, is ignored.
+            // Deltas of an unknown kind, or of a kind that does not fit the block, are ignored.
             _ => {}
         }
         Ok(())
@@ -292,7 +292,7 @@ impl OpenBlock {
                 let json = format!(r#"{{"citations":[{}]}}"#, citations.join(","));
                 out.vendor(number, VendorPart::Text, WIRE, json)?;
             }
-            // Thinking without a signature must not be sent back, so the block keeps no vendor data.
+            // Requests must not contain thinking without a signature, so the block gets no vendor data.
             OpenBlockKind::Thinking { signature } if signature.is_empty() => {}
             OpenBlockKind::Thinking { signature } => {
                 let mut json = r#"{"signature":"#.to_owned();
@@ -321,7 +321,7 @@ impl OpenBlock {
     }
 }
 
-/// Emits a chunk of arguments, or collects it until the start of the call is known.
+/// Emits a chunk of arguments. Before the start of the call, stores the chunk instead.
 fn hand_on(
     number: u32,
     unnamed: &mut Option<String>,
@@ -337,7 +337,7 @@ fn hand_on(
     }
 }
 
-/// The JSON of the block as if it had arrived in one piece, with its input and its changed members.
+/// The complete JSON of the block: the start of the block, with its input and its changed members.
 fn whole(json: String, input: &str, changed: &[(&'static str, String)]) -> String {
     let input = Some(input).filter(|input| {
         !input.is_empty() && serde_json::from_str::<serde::de::IgnoredAny>(input).is_ok()
@@ -366,8 +366,8 @@ fn has_member(piece: &str) -> bool {
     piece.chars().any(|char| !char.is_whitespace() && !matches!(char, '{' | '}'))
 }
 
-/// Whether the arguments are a value other than an object. Such arguments are kept unchanged, so that the model can be
-/// told what is wrong with them.
+/// Whether the arguments are a value other than an object. Such arguments stay unchanged, so that the model gets an
+/// error about these arguments.
 fn is_scalar(json: &str) -> bool {
     !matches!(json, "" | "null") && !json.starts_with('{')
 }

@@ -1,5 +1,5 @@
-//! Reads common events of the Messages stream without a JSON parser. On anything unusual the walk returns `None`, and
-//! the event is parsed: see `wire/json_walk.rs`.
+//! Reads common events of the Messages stream without a JSON parser. For an unusual event, `of` returns `None`, and the
+//! JSON parser reads the event: see `wire/json_walk.rs`.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use crate::wire::{
     tolerant::{ObjectMembers, RawJson, TolerantCount, TolerantList, TolerantObject, TolerantText},
 };
 
-/// An event of one of the common kinds; members that the event does not have are empty.
+/// An event of a common kind. Missing members are empty.
 #[derive(Default)]
 pub(super) struct AnthropicCommonEvent<'a> {
     pub(super) kind: &'a [u8],
@@ -21,9 +21,9 @@ pub(super) struct AnthropicCommonEvent<'a> {
     /// The type of the delta, such as `text_delta`.
     pub(super) delta: &'a [u8],
     pub(super) more: Option<DeltaContent<'a>>,
-    /// The stop reason; empty if the event has none.
+    /// The stop reason; empty in an event without a stop reason.
     pub(super) stop: Cow<'a, str>,
-    /// The JSON and the members of a block that begins.
+    /// The JSON and the members of a new block.
     pub(super) block: Option<(&'a str, ObjectMembers<'a>)>,
     pub(super) message: Option<AnthropicMessage<'a>>,
     pub(super) usage: Option<AnthropicWireUsage>,
@@ -41,7 +41,7 @@ impl<'a> AnthropicCommonEvent<'a> {
         Self::usual_delta(data).or_else(|| Self::any(data))
     }
 
-    /// Reads a delta whose members are in the vendor's usual order, without other members.
+    /// Reads a delta with exactly the usual members, in the vendor's usual order.
     fn usual_delta(data: &'a [u8]) -> Option<Self> {
         let mut walk = JsonWalk::new(data);
         walk.same(br#"{"type":"content_block_delta","index":"#)?;

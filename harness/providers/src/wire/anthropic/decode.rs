@@ -1,4 +1,4 @@
-//! Converts the Messages stream into events. `block` has the data that each block keeps for later requests.
+//! Converts the Messages stream into events. The module `block` collects the data of each block.
 
 use std::{
     borrow::Cow,
@@ -34,7 +34,7 @@ pub fn summary_decoder(limits: ResponseSizeLimits) -> Decoder<AnthropicAnswer> {
     Decoder::with(AnthropicAnswer { is_summary: true, ..AnthropicAnswer::default() }, limits)
 }
 
-/// The state of an answer while it arrives.
+/// The state of an arriving answer.
 #[derive(Debug, Default)]
 pub struct AnthropicAnswer {
     /// Whether the answer must be a summary by the vendor.
@@ -42,7 +42,8 @@ pub struct AnthropicAnswer {
     id: Option<String>,
     started: bool,
     blocks: Vec<OpenBlock>,
-    /// For each index in the stream: the position in `blocks` of the last block, and of the last call (`call_places`).
+    /// For each index in the stream: the position in `blocks` of the last block (`places`) and of the last call
+    /// (`call_places`).
     places: HashMap<u64, usize>,
     call_places: HashMap<u64, usize>,
     /// The numbers of all blocks, and the largest number plus one (`next`).
@@ -50,7 +51,7 @@ pub struct AnthropicAnswer {
     next: u32,
     usage: AnthropicWireUsage,
     stop: Option<String>,
-    /// Whether the stop reason came after the blocks, and not with the start.
+    /// Whether the stop reason arrived, other than in the start of the answer.
     stopped: bool,
     calls: bool,
 }
@@ -137,8 +138,8 @@ pub(super) struct AnthropicOutputDetails {
 impl Copy for TolerantObject<AnthropicOutputDetails> {}
 
 /// The tokens of the steps in which the vendor summarized the conversation. The answer lists its steps in `iterations`.
-/// The answer's own counts leave out these tokens, and also the tokens of an advisor. The advisor's tokens are not
-/// added here, because the advisor is another model with another price.
+/// The answer's own counts do not include these tokens. An advisor's tokens are in neither count, because an advisor
+/// has another price.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CompactionUsage(Option<Usage>);
 
@@ -179,19 +180,19 @@ impl<'de> Deserialize<'de> for CompactionUsage {
     }
 }
 
-/// All input tokens, with the same meaning as on every wire. The vendor's own count leaves out cached tokens.
+/// All input tokens, including cached tokens. The vendor's own count does not include cached tokens.
 fn whole_input(fresh: TolerantCount, read: TolerantCount, written: TolerantCount) -> Option<u64> {
     let cached = read.0.unwrap_or(0).saturating_add(written.0.unwrap_or(0));
     fresh.0.map(|fresh| fresh.saturating_add(cached))
 }
 
-/// The substitute for the start of a call if the server did not send the start.
+/// The substitute for a missing start of a call.
 const UNNAMED: &str = r#"{"type":"tool_use"}"#;
 
 /// The type of an event with a delta.
 const DELTA: &str = r#""content_block_delta""#;
 
-/// Where a delta belongs: the index of the block, and the part of the block.
+/// The block index and the block part of a delta.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlockDelta {
     index: TolerantCount,
@@ -233,7 +234,7 @@ impl Dialect for AnthropicAnswer {
                 self.over(parsed.usage.0.as_ref(), stop);
             }
             "message_stop" => self.complete(out)?,
-            // The answer came as one object instead of a stream.
+            // The server sent the answer as one object rather than as a stream.
             "message" => {
                 if let Ok(message) = reader::from_str::<AnthropicMessage<'_>>(data) {
                     self.stop = message.stop_reason.owned();
@@ -244,7 +245,7 @@ impl Dialect for AnthropicAnswer {
             _ if kind == "error" || parsed.error.is_some_and(|it| fault::is_told(it.get())) => {
                 return Err(fault::in_event(data));
             }
-            // Unknown events do not concern the answer.
+            // Unknown events are ignored.
             _ => {}
         }
         Ok(true)
@@ -336,7 +337,7 @@ impl Dialect for AnthropicAnswer {
     }
 
     fn end(&mut self, out: &mut EventSink) -> Result<(), Error> {
-        // Some servers send no `message_stop`. A stop reason after the last block is enough.
+        // Some servers send no `message_stop`. A stop reason after the last block also ends the answer.
         let is_whole = self.stopped && self.blocks.iter().all(OpenBlock::is_closed);
         if is_whole { self.complete(out) } else { Ok(()) }
     }
@@ -395,14 +396,14 @@ impl AnthropicAnswer {
         members: &ObjectMembers<'_>,
         out: &mut EventSink,
     ) -> Result<(), Error> {
-        // Some servers give every block the same index, or no index. Their blocks still arrive one after the other.
+        // Some servers give every block the same index, or no index, but send one block after the other.
         let index = index.0.unwrap_or(u64::from(self.next));
         let mut number = match u32::try_from(index) {
             Ok(number) if !self.numbers.contains(&number) => number,
             _ => self.next,
         };
-        // A call may begin at the index of another call. The accumulator decides whether the new call is a repeat. For
-        // this decision, calls without ids need the same number.
+        // A call may begin at the index of another call. The accumulator decides whether the new call repeats the other
+        // call. For this decision, both calls need the same number if they have no ids.
         let call = self.call_places.get(&index).and_then(|at| self.blocks.get_mut(*at));
         if let Some(call) = call {
             if call.is_begun_by(members) {
@@ -440,7 +441,8 @@ impl AnthropicAnswer {
             if delta.partial_json.is_empty() {
                 return Ok(());
             }
-            // The start of a call did not arrive. The call is kept, and the model is told that it is incomplete.
+            // The start of a call is missing. The answer keeps the call, so that the model gets an error about the
+            // incomplete call.
             self.open(index, UNNAMED, &ObjectMembers::of(UNNAMED), out)?;
         } else if self.block(index).is_none() {
             // Some servers send no start for text and thinking.
@@ -467,7 +469,7 @@ impl AnthropicAnswer {
     /// The block with this index in the stream; without an index, the last block.
     fn block(&mut self, index: TolerantCount) -> Option<&mut OpenBlock> {
         let last = self.blocks.len().checked_sub(1)?;
-        // Blocks arrive one after the other, so the last block is nearly always the right one.
+        // Blocks arrive one after the other, so most deltas belong to the last block.
         let is_last = self.blocks.get(last).is_some_and(|block| block.is(index));
         let at = match index.0 {
             Some(index) if !is_last => *self.places.get(&index)?,
@@ -479,7 +481,7 @@ impl AnthropicAnswer {
     fn complete(&mut self, out: &mut EventSink) -> Result<(), Error> {
         let mut stop = self.stop_reason();
         for block in &mut self.blocks {
-            // It is unknown whether the last call of a truncated answer is complete, so that call is not closed.
+            // A call of a truncated answer may be incomplete, so the call is not closed.
             if stop == StopReason::Truncated && block.is_call() {
                 block.name(&ObjectMembers::of("{}"), out)?;
                 continue;
@@ -502,7 +504,7 @@ impl AnthropicAnswer {
         Ok(())
     }
 
-    /// The text of the vendor's own summary, or the reason why the summary cannot be sent back.
+    /// The text of the vendor's own summary, or the reason why requests cannot contain the summary.
     ///
     /// Source: <https://platform.claude.com/docs/en/build-with-claude/compaction-on-demand>.
     fn summary(&self) -> Result<String, String> {
@@ -524,9 +526,8 @@ impl AnthropicAnswer {
         Ok(words)
     }
 
-    /// A block that needs a result from the program and has none. Tool calls do not count. If the answer has tool
-    /// calls, blocks that the vendor executes itself do not count either, because the vendor sends their results in a
-    /// later answer.
+    /// A block, other than a tool call, that needs a result from the program. If the answer has tool calls, the
+    /// vendor's own calls do not count, because the vendor sends their results in a later answer.
     fn wanted(&self) -> Option<WantedItem> {
         let answered: HashSet<String> =
             self.blocks.iter().filter_map(OpenBlock::answered_call).collect();
@@ -549,7 +550,7 @@ impl AnthropicAnswer {
             Some("max_tokens" | "model_context_window_exceeded") => StopReason::Truncated,
             Some("pause_turn" | "compaction") => StopReason::Paused,
             Some("refusal") => StopReason::Refused,
-            // Calls need results, whatever the stop reason. Unknown stop reasons do not say whether results are needed.
+            // Calls need results, even with another or an unknown stop reason.
             _ if self.calls => StopReason::ToolCalls,
             _ => StopReason::Complete,
         }
@@ -557,8 +558,8 @@ impl AnthropicAnswer {
 }
 
 impl AnthropicWireUsage {
-    /// Replaces the counts that `by` contains, and keeps the other counts. A zero in place of an earlier count is
-    /// ignored, because some servers end with zeros.
+    /// Replaces the counts that `by` contains, and keeps the other counts. Ignores a zero in place of an earlier count,
+    /// because some servers end with zeros.
     fn replace(&mut self, by: &Self) {
         // An answer with a list of steps may end with counts of zero, and these zeros are valid.
         let has_steps = by.iterations.0.is_some();
@@ -590,7 +591,7 @@ impl AnthropicWireUsage {
             reasoning: details.thinking_tokens.0.or(details.reasoning_tokens.0),
             compaction: None,
         };
-        // A missing part would make the sum wrong, so the compaction is added only if both counts are known.
+        // The tokens of summaries are added only to known counts, because a sum with a missing part would be wrong.
         if let (Some(_), Some(_), Some(compaction)) =
             (usage.input, usage.output, &self.iterations.0)
         {

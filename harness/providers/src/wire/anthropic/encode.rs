@@ -1,8 +1,8 @@
 //! Encodes a request of the Messages API from the transcript.
 //!
-//! The bytes of a message depend on that message alone, so each request begins with the bytes of the previous request.
-//! This keeps the vendor's cache and signed thinking valid. The only exception is a vendor block that waits for its
-//! result: it is sent only while the result may still come.
+//! The bytes of a message depend only on the message, so each request begins with the bytes of the previous request.
+//! The vendor's cache and signed thinking therefore stay valid. There is one exception: a request contains a vendor
+//! block without a result only while the result may still arrive.
 
 use std::borrow::Cow;
 
@@ -34,7 +34,9 @@ use harness_core::{
         ToolCall, ToolResult, VendorData, in_line,
     },
     models::{Model, Models, SchemaAnswers},
-    provider::{BodyDraft, OutputMode, ReasoningBinding, Request, Settings, ToolChoice},
+    provider::{
+        BodyDraft, OutputMode, PrefixAddition, ReasoningBinding, Request, Settings, ToolChoice,
+    },
     secret::beginning,
 };
 
@@ -45,26 +47,26 @@ pub struct Options {
     pub model: String,
     /// The settings of every request.
     pub settings: Settings,
-    /// Which kinds of files and which options the model accepts.
+    /// The kinds of files and the options that the model accepts.
     pub takes: ModelCapabilities,
-    /// The optional members that the server has refused. They are left out.
+    /// The optional members that the server has refused, and that requests leave out.
     pub refused: RefusedMembers,
-    /// The output mode of requests that have a schema for the answer. `None`: the library chooses the mode from the
-    /// vendor, the model and the schema.
+    /// The output mode of requests with a schema for the answer. `None`: the library chooses the mode for the vendor,
+    /// the model and the schema.
     pub answer_way: Option<OutputMode>,
-    /// Whether tools that a search has found get a mark. The vendor reads the definition of a marked tool at the
-    /// position of the search in the conversation, so the vendor's cache stays valid up to that position. Other servers
-    /// of this protocol may not support the mark.
+    /// Whether tools that a search has found get a mark. The vendor reads a marked tool's definition at the search in
+    /// the conversation, so the vendor's cache of the messages before the search stays valid. Other servers may not
+    /// support the mark.
     ///
     /// Source: <https://platform.claude.com/docs/en/agents-and-tools/tool-use/tool-search-tool>.
     pub defers_tools: bool,
-    /// Whether thinking without a signature is sent back. If so, each turn with calls contains thinking, which may be
-    /// empty. Anthropic refuses unsigned thinking and empty thinking. DeepSeek and Moonshot do not sign thinking, and
-    /// refuse a turn that has calls and no thinking.
+    /// Whether requests contain thinking without a signature. If so, each turn with calls contains thinking, which may
+    /// be empty. Anthropic refuses unsigned thinking and empty thinking. DeepSeek and Moonshot do not sign thinking,
+    /// and refuse a turn that has calls and no thinking.
     ///
     /// Source: <https://api-docs.deepseek.com/guides/anthropic_api>.
     pub unsigned_thinking: bool,
-    /// Whether the model's reasoning is valid only after the same messages: see [`Model::binds_reasoning`].
+    /// Whether the model's reasoning becomes invalid if an earlier message changes: see [`Model::binds_reasoning`].
     pub binds_reasoning: bool,
     /// Whether the server accepts changed instructions and tools after the existing messages.
     pub appends_changes: bool,
@@ -106,23 +108,23 @@ const PLACES: CarriedFiles = CarriedFiles {
     size: 32 * 1024 * 1024,
 };
 
-/// The token limit of an answer of an unknown model. The protocol requires a limit.
+/// The token limit for an unknown model's answer. The protocol requires a limit.
 const MAX_TOKENS: u32 = 16_384;
 
 /// The token limit of an answer if the program sets none: the model's maximum, but at most an eighth of its context
-/// window. Older models refuse a conversation that leaves no room for an answer of the full limit.
+/// window. Older models refuse a request if the conversation and the limit together exceed the window.
 fn longest_answer(known: &Model) -> u32 {
     let eighth = known.window.and_then(|window| u32::try_from(window / 8).ok());
     known.output.zip(eighth).map_or(MAX_TOKENS, |(output, eighth)| output.min(eighth))
 }
 
-/// The maximum length of a call id, in bytes, that vendors accept.
+/// The maximum length of a call id, in bytes.
 const ID_LIMIT: usize = 64;
 
 /// Encodes the body of a request.
 ///
 /// # Errors
-/// - [`ErrorKind::Configuration`]: `extra` names a member that is made from the conversation, or contains
+/// - [`ErrorKind::Configuration`]: `extra` contains a member that the library makes from the conversation, or
 ///   `context_management` in a request for a summary.
 /// - [`ErrorKind::Transcript`]: no message of the conversation can be sent.
 /// - [`ErrorKind::Content`]: the user's last message contains a file that this recipient does not accept.
@@ -130,8 +132,8 @@ pub fn encode(request: &Request<'_>, options: &Options) -> Result<Vec<u8>, Error
     encode_pieces(request, options).map(Encoded::into_bytes)
 }
 
-/// Encodes like [`encode`], but returns pieces: messages that an earlier request has [sent](Request::with_sent) are not
-/// encoded again.
+/// Encodes like [`encode`], but returns pieces, and reuses the bytes of messages that an earlier request has
+/// [sent](Request::with_sent).
 ///
 /// # Errors
 /// The same as [`encode`].
@@ -192,11 +194,11 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     let mut has_budget = of_extra
         .map_or(matches!(said.config, Some(ThinkingConfig::Enabled(_))), |it| it == "enabled");
     if has_budget && of_extra.is_none() && !open_turn_thinks(request, settings) {
-        // With a thinking budget, the vendor requires that the open turn begins with thinking. The open turn of this
-        // request does not, so thinking stays off until the next turn.
+        // With a thinking budget, the vendor requires thinking at the beginning of the open turn. This request's open
+        // turn begins without thinking, so thinking stays off until the next turn.
         (said, has_budget) = (ThinkingSettings::default(), false);
     }
-    // A program that writes `thinking` itself also decides whether the text of the thinking is sent.
+    // A program with `thinking` in `extra` also sets there whether the vendor sends the thinking as text.
     let wants_text = *thinking_text != Some(false)
         && known.omits_thinking == Some(true)
         && !extra.contains_key("thinking")
@@ -229,7 +231,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     }
     let whole = cache::anthropic(prompt_cache.unwrap_or_default());
     if let Some(mark) = whole {
-        // The vendor applies this mark to the last block, so the bytes of earlier messages do not change.
+        // The vendor applies this mark to the last block, so the mark does not change the bytes of messages.
         body.optional(OptionalMember::CacheControl, |out| raw(out, mark));
     }
     let mark = whole.filter(|_| !refused.has(OptionalMember::CacheMarks));
@@ -261,16 +263,15 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     if summarizes {
         body.member("compaction", |out| raw(out, r#"{"type":"summarize"}"#));
     }
-    // With a thinking budget, the last answer with tool calls must begin with its thinking. Models with a budget do not
-    // require the original messages before that thinking.
+    // With a thinking budget, the last answer with tool calls must begin with thinking. For models with a budget, the
+    // messages before this thinking may change.
     let thinking_from = match is_off {
-        // With thinking off, the vendor refuses thinking in an open turn: `When thinking is disabled, an `assistant`
-        // message in the final position cannot contain `thinking``. The vendor does not read the thinking of earlier
-        // turns.
+        // With thinking off, the vendor ignores thinking in earlier turns, and refuses thinking in an open turn: `When
+        // thinking is disabled, an `assistant` message in the final position cannot contain `thinking``.
         true => usize::MAX,
         false => thinking_from(request, settings, has_budget),
     };
-    // A request that asks for a summary, or begins with a summary, may contain only one summary, as its first block.
+    // If a request asks for a summary or begins with a summary, the only allowed summary is the first block.
     let first_alone = summarizes || request.has_summary_first();
     let summary_at = first_alone.then(|| request.has_summary_first().then_some(0));
     let is = format!(
@@ -280,7 +281,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         prefix::form(request, strict),
         answer::form(plan.as_ref())
     );
-    // If the server refuses a mark for the whole request, the last message gets a mark instead.
+    // If the server refuses `cache_control` for the whole request, the last message gets a mark.
     let at = match refused.has(OptionalMember::CacheControl) {
         true => request.messages().len().checked_sub(1),
         false => marked(request, extra),
@@ -309,27 +310,40 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         };
         let from = out.len();
         let stays = encode_message(out, message, (at, &after), (thinking, summaries), &found, to);
-        if let Some(added) = prefix::behind(request, message).filter(|_| out.len() > from) {
+        if let Some(added) = added_behind(request, at).filter(|_| out.len() > from) {
             addition(out, added, strict);
         }
         stays
     })
 }
 
-/// The messages and settings to which the reasoning in this request is bound.
+/// The instructions and tools that are sent directly after the message at this index. The vendor accepts them only at
+/// the end or before an answer, so they come after all messages of the user in a row.
+fn added_behind<'a>(request: &Request<'a>, at: usize) -> Option<&'a PrefixAddition> {
+    let messages = request.messages();
+    let is_users = |at: usize| messages.get(at).is_some_and(|message| message.role() == Role::User);
+    if request.additions().is_empty() || is_users(at.saturating_add(1)) {
+        return None;
+    }
+    let first = (1..=at).rev().find(|at| !is_users(*at)).unwrap_or(0);
+    (first..=at).rev().find_map(|at| prefix::behind(request, messages.get(at)?))
+}
+
+/// The messages and settings that the reasoning in this request depends on.
 pub(crate) fn binding(request: &Request<'_>, options: &Options) -> ReasoningBinding {
     if !options.binds_reasoning {
         return ReasoningBinding::default();
     }
     prefix::binding(request, &options.settings, &server(options), false)
+        .with_wire(WIRE)
         .with_appended_changes(options.appends_changes)
         .with_deferred_tools(
             options.defers_tools && !options.refused.has(OptionalMember::DeferLoading),
         )
 }
 
-/// What is known about the server's modes for an answer with a schema. A server that uses this protocol for another
-/// vendor's model ignores an unknown mode.
+/// What is known about the server's modes for an answer with a schema. A server with models of other vendors ignores an
+/// unknown mode.
 fn server(options: &Options) -> ServerSupport {
     ServerSupport {
         mode: options.takes.schema_answers().unwrap_or(SchemaAnswers::Never),
@@ -345,13 +359,12 @@ fn server(options: &Options) -> ServerSupport {
     }
 }
 
-/// The vendor looks for a cached prefix in the 20 blocks before a mark. One block is subtracted, because some blocks
-/// are not sent.
+/// The vendor looks for a cached prefix in the 20 blocks before a mark. This limit is one block lower, because requests
+/// leave out some blocks.
 const LOOKBACK: usize = 19;
 
-/// The index of the message that ended the previous request, if the messages after it have more blocks than the vendor
-/// searches. This message then gets its own mark, which is the fourth and last mark that a request may have. A mark
-/// does not change the cached bytes.
+/// The index of the previous request's last message, if more blocks follow than the vendor searches. This message then
+/// gets its own mark, the fourth and last mark that a request may have. A mark does not change the cached bytes.
 ///
 /// Source: <https://docs.claude.com/en/docs/build-with-claude/prompt-caching> (20 blocks, 4 marks).
 fn marked(request: &Request<'_>, extra: &Map<String, serde_json::Value>) -> Option<usize> {
@@ -395,7 +408,7 @@ fn choice(choice: Option<&ToolChoice>, parallel: Option<bool>) -> Option<serde_j
     Some(said)
 }
 
-/// Writes one message, unless no part of it can be sent. Returns how long the bytes of the message stay the same.
+/// Writes one message, unless the request can contain no part of the message. Returns how long the bytes stay the same.
 fn encode_message(
     out: &mut BodyDraft,
     message: &Message,
@@ -404,7 +417,7 @@ fn encode_message(
     found: &DeferredTools<'_>,
     to: Recipient<'_>,
 ) -> PrefixStability {
-    // The vendor refuses a conversation that continues after a refused answer, so refused answers are left out.
+    // The vendor refuses a request with a refused answer, so refused answers are left out.
     if message.is_refused() {
         return PrefixStability::Always;
     }
@@ -424,10 +437,10 @@ fn encode_message(
     if thinking == SentThinking::All && is_silent_turn(message) {
         raw(out, r#"{"type":"thinking","thinking":""}"#);
     }
-    // The offset of thinking that no other block follows yet.
+    // The offset of thinking at the end of the message so far.
     let mut alone = None;
-    // The vendor expects the result of a call directly after the call, so calls come last. Thinking between calls stays
-    // in its place, because the vendor refuses it elsewhere.
+    // The vendor expects results directly after the calls, so calls come last. Thinking between calls keeps its
+    // position, because the vendor refuses moved thinking.
     let is_call = |block: &Block| matches!(block, Block::ToolCall(_));
     let may_mix = |block: &Block| is_call(block) || matches!(block, Block::Reasoning(_));
     let in_place = message.blocks().iter().skip_while(|block| !is_call(block)).all(may_mix);
@@ -470,8 +483,8 @@ fn encode_message(
         }
     }
     let mut behind = message.calls().filter(|_| !in_place).peekable();
-    // The vendor refuses an answer that ends with thinking, such as one that was cut off during thinking. Only a paused
-    // answer is sent back unchanged.
+    // The vendor refuses an answer that ends with thinking, such as an answer that was cut off. Only a paused answer
+    // keeps the thinking at its end.
     if let Some(alone) = alone.filter(|_| behind.peek().is_none() && !message.is_paused()) {
         drop(out.split_off(alone));
     }
@@ -486,7 +499,7 @@ fn encode_message(
     stays
 }
 
-/// Which thinking of a message is sent.
+/// Which thinking of a message the request contains.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SentThinking {
     Nothing,
@@ -504,7 +517,7 @@ fn is_silent_turn(message: &Message) -> bool {
     message.calls().next().is_some() && !message.blocks().iter().any(thinks)
 }
 
-/// Whether the open turn begins with thinking that can be sent back. Also true if no turn is open.
+/// Whether the open turn begins with thinking that the request can contain. Also true without an open turn.
 fn open_turn_thinks(request: &Request<'_>, settings: &Settings) -> bool {
     let from = thinking_from(request, settings, true);
     let messages = request.messages();
@@ -540,24 +553,24 @@ fn is_summary(data: &VendorData) -> bool {
     data.wire() == WIRE && text_of(ObjectMembers::of(data.json()).get("type")) == SUMMARY
 }
 
-/// Where the result of a vendor block is.
+/// The position of a vendor block's result.
 enum VendorResultPlace {
     /// The result is in the same message, or the block needs no result.
     Here,
-    /// The result is in a later message; the value is the distance in messages.
+    /// The result is in a later message. The value is the distance in messages: 1 is the next message.
     Behind(usize),
-    /// The result is missing, but the next answer may contain it.
+    /// The result is missing, but the next answer may contain the result.
     Later,
-    /// The result is missing, and no later message can contain it.
+    /// The result is missing, and no later message can contain the result.
     Never,
-    /// The result is missing, and cannot come after the message at this distance.
+    /// The result is missing, and the next messages show that the result cannot arrive. The value is the number of
+    /// these messages.
     NotBehind(usize),
 }
 
-/// Finds the result of a vendor block. The vendor sends the results of its own blocks. It sends them in a later answer
-/// if this answer has paused or waits for the results of calls. If an answer was cut off and the user sends a new
-/// message, no result comes. The vendor then refuses the block with `tool use with id .. was found without a
-/// corresponding .. block`.
+/// Finds the result of a vendor block. The vendor sends the result, in a later answer if this answer has paused or
+/// waits for the results of calls. If the user sends a message after an answer that was cut off, the result does not
+/// arrive. The vendor then refuses the block with `tool use with id .. was found without a corresponding .. block`.
 ///
 /// Source: <https://docs.claude.com/en/docs/agents-and-tools/tool-use/server-tools>.
 fn result_of(data: &VendorData, message: &Message, after: &Messages) -> VendorResultPlace {
@@ -611,12 +624,12 @@ fn encode_block(out: &mut BodyDraft, block: &Block, to: Recipient<'_>) {
     }
 }
 
-/// Whether this JSON is an object with a type, as every block is.
+/// Whether this JSON may be a block: an object with a type.
 fn is_block(json: &str) -> bool {
     json.contains(r#""type""#) && !text_of(ObjectMembers::of(json).get("type")).is_empty()
 }
 
-/// Writes text. A text that contains only white space is left out, because the vendor refuses it.
+/// Writes text. Leaves out white space without other text, because the vendor refuses such a block.
 fn encode_text(out: &mut BodyDraft, text: &TextBlock) {
     if text.text().trim().is_empty() {
         return;
@@ -629,7 +642,7 @@ fn encode_text(out: &mut BodyDraft, text: &TextBlock) {
     out.push(b'}');
 }
 
-/// Writes thinking, byte for byte. Thinking without a signature is left out unless `sent` is `All`.
+/// Writes thinking without changes. Leaves out thinking without a signature, unless `sent` is `All`.
 fn encode_reasoning(out: &mut BodyDraft, reasoning: &ReasoningBlock, sent: SentThinking) {
     let Some(json) = ours(reasoning.vendor()) else {
         if sent == SentThinking::All && !reasoning.text().is_empty() {
@@ -663,7 +676,7 @@ fn encode_call(out: &mut BodyDraft, call: &ToolCall) {
     out.push(b'}');
 }
 
-/// Writes the tools that a search has found. The vendor reads them instead of the text of the result.
+/// Writes the tools that a search has found, in place of the text of the result.
 fn encode_found(out: &mut BodyDraft, result: &ToolResult, tools: &[&str]) {
     comma(out);
     raw(out, r#"{"type":"tool_result""#);
@@ -716,7 +729,7 @@ fn encode_words(out: &mut BodyDraft, text: &str) {
     }
 }
 
-/// Writes a file, or the text that replaces it.
+/// Writes a file, or the text that replaces the file.
 fn encode_media(out: &mut BodyDraft, kind: MediaKind, media: &Media, to: Recipient<'_>) {
     let (kind, media) = match to.part_or_line(kind, media) {
         Err(words) => return encode_words(out, &words),
@@ -764,7 +777,7 @@ fn encode_media(out: &mut BodyDraft, kind: MediaKind, media: &Media, to: Recipie
 /// The maximum length of a document's title in bytes. The vendor accepts 500 characters.
 const TITLE: usize = 400;
 
-/// The vendor data as JSON, if it belongs to this wire and can be sent.
+/// The vendor data as JSON, if requests of this wire can contain the data.
 fn ours(data: Option<&VendorData>) -> Option<Cow<'_, str>> {
     data.filter(|data| data.wire() == WIRE).and_then(|data| sendable(data.json()))
 }

@@ -11,7 +11,7 @@ use harness_core::{
 pub(super) struct ThinkingSettings {
     /// The value of `thinking`.
     pub(super) config: Option<ThinkingConfig>,
-    /// `output_config.effort`.
+    /// The value of `output_config.effort`.
     pub(super) effort: Option<&'static str>,
 }
 
@@ -41,13 +41,12 @@ impl ThinkingConfig {
 /// Source: <https://docs.claude.com/en/docs/build-with-claude/extended-thinking>.
 const LEAST: u32 = 1024;
 
-/// The number of tokens reserved for the text of an answer, if the answer's limit allows it.
+/// The number of tokens that are reserved for the text of an answer, if the answer's limit is high enough.
 const TEXT: u32 = 1024;
 
-/// Translates the effort for this model. The result is a token budget, or a level from which the model itself decides
-/// how long it thinks. A model that cannot stop thinking gets the lowest level, and a model that cannot think gets no
-/// setting. An unknown model is treated like a newer model. See the vendor's documentation of extended and adaptive
-/// thinking.
+/// Translates the effort for this model. The result is a token budget, or a level for models with adaptive thinking. A
+/// model that cannot stop thinking gets the lowest level, and a model that cannot think gets no setting. An unknown
+/// model is treated like a newer model. See the vendor's documentation of extended and adaptive thinking.
 ///
 /// # Errors
 /// The same as [`check`].
@@ -83,7 +82,7 @@ pub(super) fn thinking(
     })
 }
 
-/// Fails if a budget is set for a model without budgets, or if `max_tokens` leaves no room for the budget.
+/// Fails if the program sets a budget for a model without budgets, or a budget that does not fit into `max_tokens`.
 ///
 /// # Errors
 /// [`ErrorKind::Configuration`].
@@ -92,7 +91,7 @@ pub(super) fn check(model: &str, known: &Model, settings: &Settings) -> Result<(
     let wrong = |what: String| Err(Error::new(ErrorKind::Configuration, what));
     let has_budget = matches!(known.thinking, Some(How::Budget) | None);
     match (*effort, *max_tokens) {
-        // A program that writes `thinking` itself is responsible for its value.
+        // The library does not check a `thinking` in `extra`.
         _ if extra.contains_key("thinking") => Ok(()),
         (Effort::Tokens(tokens), _) if !has_budget => wrong(format!(
             "`Effort::Tokens({tokens})`: the model `{model}` takes no budget of tokens for its thinking: set a level, \
@@ -121,7 +120,7 @@ pub(super) fn check(model: &str, known: &Model, settings: &Settings) -> Result<(
     }
 }
 
-/// The wanted thinking budget in tokens, before it is limited by the length of the answer.
+/// The wanted thinking budget in tokens. The limit of the answer may reduce this budget.
 fn wished(known: &Model, effort: Effort) -> u32 {
     match effort {
         Effort::Off => 0,
@@ -135,7 +134,7 @@ fn wished(known: &Model, effort: Effort) -> u32 {
     }
 }
 
-/// The token limit of an answer if the program sets none: `usual`, or more if the thinking budget needs more.
+/// The default token limit of an answer: `usual`, or more for a large thinking budget.
 pub(super) fn with_room(known: &Model, effort: Option<Effort>, usual: u32) -> u32 {
     let has_budget =
         known.thinking == Some(How::Budget) || matches!(effort, Some(Effort::Tokens(_)));

@@ -1,5 +1,5 @@
-//! Assigns fragments to calls. Servers number calls wrongly, repeat ids and names, change ids within a call or omit
-//! ids. The assignment uses what all these servers have in common. The accumulator decides whether a call repeats
+//! Assigns fragments to calls. Some servers number calls wrongly, repeat ids and names, change ids within a call, or
+//! omit ids. The rules in this module work for all these servers. The accumulator decides whether a call repeats
 //! another call.
 
 use std::collections::{BTreeSet, HashMap};
@@ -23,7 +23,7 @@ pub(super) struct AnswerCalls {
     calls: Vec<StreamedCall>,
     /// The server and model of the answer.
     origin: Origin,
-    /// For each id: the position of the last call with this id, in general and for each index in the stream.
+    /// For each id: the position of the last call with this id, overall and per index in the stream.
     ids: HashMap<String, CallPlaces>,
     /// For each index in the stream: the position of the last call with this index.
     indices: HashMap<u64, usize>,
@@ -40,7 +40,7 @@ struct CallPlaces {
 #[derive(Debug)]
 struct StreamedCall {
     index: Option<u64>,
-    /// The id from the server; empty if the server sent none.
+    /// The id from the server; empty without such an id.
     wire_id: String,
     name: String,
     arguments: String,
@@ -49,11 +49,11 @@ struct StreamedCall {
     number: u32,
     /// Whether the start of the call was emitted.
     begun: bool,
-    /// The number of bytes of the arguments that were emitted.
+    /// The number of emitted bytes of the arguments.
     sent: usize,
     /// Whether the end of the call was emitted.
     ended: bool,
-    /// The data to send back with the call; `None` if no such data arrived, or after the data was emitted.
+    /// The server's data for requests with this call. `None` before the data arrives, and after the data is emitted.
     extra: Option<String>,
 }
 
@@ -62,7 +62,7 @@ struct StreamedCall {
 enum FragmentPlace {
     New,
     At(usize),
-    /// The fragment begins a new value. The call at this position has the same index or id, and is already complete.
+    /// The fragment begins a new value. The call at this position has the same index or id, and complete arguments.
     Again(usize),
     Nowhere,
 }
@@ -90,7 +90,7 @@ impl AnswerCalls {
         let (id, name) = (delta.id.trim(), function.name.trim());
         let extra = delta.extra_content.map(RawJson::get).filter(|extra| *extra != "null");
         let place = self.place(delta.index.0, id, name, arguments);
-        // The data to send back may arrive in a fragment of its own, without the id or name of its call.
+        // The server's data may arrive in a separate fragment, without the id or name of the call.
         let is_alone = extra.is_some() && id.is_empty() && name.is_empty() && arguments.is_empty();
         let place = match (place, self.calls.len().checked_sub(1)) {
             (FragmentPlace::New | FragmentPlace::Nowhere, Some(last)) if is_alone => {
@@ -109,8 +109,7 @@ impl AnswerCalls {
                 self.end(at, out)?;
                 let mut call = self.begin(delta.index.0, first, out)?;
                 if let Some(before) = self.calls.get(at) {
-                    // If the fragment has no id or no name, the new call gets the id of the complete call. A fragment
-                    // without a name continues the complete call.
+                    // A fragment without an id or without a name belongs to the id of the complete call.
                     if id.is_empty() || name.is_empty() {
                         before.wire_id.clone_into(&mut call.wire_id);
                     }
@@ -131,7 +130,7 @@ impl AnswerCalls {
                 id.clone_into(&mut call.wire_id);
                 self.ids.entry(id.to_owned()).or_default().add(call.index, at);
             }
-            // The name is set only once: some servers repeat it, and no server sends it in parts.
+            // Only the first name counts: some servers repeat the name, and no server splits the name.
             if call.name.is_empty() {
                 name.clone_into(&mut call.name);
             }
@@ -199,8 +198,8 @@ impl AnswerCalls {
         }
     }
 
-    /// Whether the call at `at` has an empty object as its arguments, and this fragment brings the actual arguments.
-    /// Some servers send an empty object first.
+    /// Whether this fragment replaces the empty arguments of the call at `at`. Some servers send an empty object before
+    /// the actual arguments.
     fn is_to_follow(&self, at: usize, id: &str, name: &str, arguments: &str) -> bool {
         let is_it = |call: &StreamedCall| {
             let same_name = name.is_empty() || name == call.name;
@@ -240,7 +239,7 @@ impl AnswerCalls {
         Ok(())
     }
 
-    /// Emits the data to send back with a call. The data may arrive after the rest of the call.
+    /// Emits the server's data for requests with a call. The data may arrive after the rest of the call.
     fn hand_on_extra(&mut self, at: usize, out: &mut EventSink) -> Result<(), Error> {
         let Some(call) = self.calls.get_mut(at).filter(|call| call.begun) else { return Ok(()) };
         match call.extra.take() {
@@ -270,8 +269,8 @@ impl AnswerCalls {
         Ok(())
     }
 
-    /// Emits the start of the call once its name is known, and the arguments so far. Arguments that do not begin as an
-    /// object are held back until the end, because they may be an object inside a string.
+    /// Emits the start of the call, after the name is known, and the new arguments. If the arguments do not begin an
+    /// object, they wait until the end of the call, because they may be an object inside a string.
     fn hand_on(&mut self, at: usize, over: bool, out: &mut EventSink) -> Result<(), Error> {
         let Some(call) = self.calls.get_mut(at) else { return Ok(()) };
         let ready =
@@ -292,8 +291,7 @@ impl AnswerCalls {
     fn place(&self, index: Option<u64>, id: &str, name: &str, arguments: &str) -> FragmentPlace {
         let is_structured = arguments.trim_start().starts_with(['{', '[']);
         let begins = is_structured || arguments.trim_start().starts_with('"');
-        // If the arguments so far end with a complete list, object or string, a fragment that begins a value is a new
-        // value.
+        // After a complete list, object or string, a fragment that begins a value does not continue the arguments.
         let is_again = |call: &StreamedCall| {
             begins && call.is_whole() && call.arguments.trim_end().ends_with(['}', ']', '"'])
         };
@@ -319,9 +317,9 @@ impl AnswerCalls {
         }
         let same_index = index.and_then(|index| self.indices.get(&index).copied());
         match (id.is_empty(), same_index) {
-            // The fragment has a new id and a known index. Either it belongs to another call, or the server makes a new
-            // id for each fragment. It belongs to another call if it has another name, if its arguments begin an object
-            // or a list, or if the arguments so far are complete.
+            // The fragment has a new id and a known index. Some servers make a new id for each fragment. So the
+            // fragment belongs to another call only if it has another name, begins an object or a list, or follows
+            // complete arguments.
             (false, Some(at)) => match self.calls.get(at) {
                 Some(call) if call.wire_id.is_empty() || name.is_empty() => or_new(at),
                 Some(call) => {
@@ -350,8 +348,8 @@ impl AnswerCalls {
 }
 
 impl AnswerCalls {
-    /// Where to put arguments that belong to no known call. They become a call without a name, which is never run.
-    /// Arguments that repeat the arguments of another call are dropped.
+    /// The place for arguments of no known call. Such arguments become a call without a name, which the library never
+    /// runs. Arguments that repeat another call's arguments are dropped.
     fn unnamed_place(&self, arguments: &str) -> FragmentPlace {
         let is_unnamed = |call: &StreamedCall| {
             call.name.is_empty() && call.wire_id.is_empty() && call.index.is_none()

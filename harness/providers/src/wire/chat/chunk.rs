@@ -25,7 +25,7 @@ pub(super) struct ChatChunk<'a> {
     pub(super) error: Option<RawJson<'a>>,
     #[serde(borrow, default)]
     pub(super) detail: Option<RawJson<'a>>,
-    /// The URLs of all sources of the answer. Each chunk repeats them.
+    /// The URLs of all sources of the answer. Each chunk repeats these URLs.
     #[serde(borrow, default)]
     pub(super) citations: TolerantList<TolerantText<'a>>,
     /// The same sources as in `citations`, with titles.
@@ -39,7 +39,7 @@ pub(super) struct ChunkChoice<'a> {
     pub(super) index: TolerantCount,
     #[serde(borrow, default)]
     pub(super) delta: TolerantObject<ChunkDelta<'a>>,
-    /// The whole message so far. Some servers send it beside the delta or instead of the delta.
+    /// The whole message so far. Some servers send this member in addition to the delta or in place of the delta.
     #[serde(borrow, default)]
     pub(super) message: TolerantObject<ChunkDelta<'a>>,
     #[serde(borrow, default)]
@@ -99,10 +99,10 @@ pub(super) struct CallDelta<'a> {
     pub(super) function: TolerantObject<FunctionDelta<'a>>,
     #[serde(borrow, default, rename = "type")]
     pub(super) kind: TolerantText<'a>,
-    /// A call of something other than a function.
+    /// The content of a call that is not a function call.
     #[serde(borrow, default)]
     pub(super) custom: Option<RawJson<'a>>,
-    /// The data that the server requires back with the call.
+    /// The data that requests with this call must contain.
     #[serde(borrow, default)]
     pub(super) extra_content: Option<RawJson<'a>>,
 }
@@ -154,8 +154,8 @@ pub(super) struct CompletionTokensDetails {
 }
 
 impl ChatWireUsage {
-    /// The token counts with the same meaning as on every wire. Some vendors leave thinking out of the completion
-    /// tokens. In that case, the total shows the difference.
+    /// The token counts in the library's form. Some vendors do not count thinking as completion tokens. In that case,
+    /// the output is the total without the prompt.
     pub(super) fn known(&self) -> Usage {
         let prompt = self.prompt_tokens.0;
         let completion = self.completion_tokens.0;

@@ -1,5 +1,5 @@
-//! Reads common chunks without a JSON parser. On anything unusual the walk returns `None`, and the chunk is parsed: see
-//! `wire/json_walk.rs`.
+//! Reads common chunks without a JSON parser. For an unusual chunk, `read` returns `None`, and the JSON parser reads
+//! the chunk: see `wire/json_walk.rs`.
 
 use std::borrow::Cow;
 
@@ -26,7 +26,7 @@ pub(super) struct ChunkContents<'a> {
     pub(super) words: Cow<'a, str>,
     /// The parts of the content, if the content is a list.
     pub(super) parts: Vec<RawJson<'a>>,
-    /// The name of the field with the thinking, and its text.
+    /// The name and the text of the field with the thinking.
     pub(super) thought: Option<(&'static str, Cow<'a, str>)>,
     /// The details of the thinking, each with its size in bytes.
     pub(super) details: Vec<(usize, ObjectMembers<'a>)>,
@@ -34,8 +34,8 @@ pub(super) struct ChunkContents<'a> {
     pub(super) finish: Cow<'a, str>,
     pub(super) usage: Option<ChatWireUsage>,
     pub(super) groq_usage: Option<ChatWireUsage>,
-    /// The search results as JSON and parsed, if they differ from the search results of the last chunk. `urls` contains
-    /// the URLs in the same form.
+    /// The search results, as JSON and parsed. `None` if the last chunk had the same search results. `urls` contains
+    /// the URLs of sources in the same form.
     pub(super) found: Option<(&'a [u8], Vec<RawJson<'a>>)>,
     pub(super) urls: Option<(&'a [u8], Vec<TolerantText<'a>>)>,
     seen: SeenMembers,
@@ -204,8 +204,7 @@ impl<'a> ChunkContents<'a> {
         })
     }
 
-    /// Reads a field with thinking. Several fields may contain the same text. The first field in the list `FIELDS`
-    /// counts.
+    /// Reads a field with thinking. If several fields contain text, the first field in the list `FIELDS` counts.
     fn thought(&mut self, field: u8, walk: &mut JsonWalk<'a>) -> Option<u32> {
         let text = walk.text_or_null()?;
         let fields = FIELDS.get(..=usize::from(field))?;
@@ -223,8 +222,8 @@ fn none(walk: &mut JsonWalk<'_>, member: u32) -> Option<u32> {
     matches!(walk.value()?, b"null" | b"[]").then_some(member)
 }
 
-/// Skips a message that is not read. Accepts only messages that the parser would accept too: no member of a delta
-/// occurs twice, and members with nested members are empty.
+/// Skips a message. Returns `None` for a message that the parser may refuse: with a repeated member of a delta, or with
+/// a nested member that is not empty.
 fn repeated(walk: &mut JsonWalk<'_>) -> Option<()> {
     const NAMES: [&[u8]; 12] = [
         b"content",

@@ -23,7 +23,7 @@ use harness_core::{
     provider::{ResponseSizeLimits, StopReason, Usage, VendorPart, WantedItem},
 };
 
-/// How a server's answers are read.
+/// Options for reading the answers of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DecodeOptions {
     /// Whether the text of an answer contains thinking.
@@ -31,8 +31,8 @@ pub struct DecodeOptions {
     /// Whether an answer without a stop reason is complete when the server sends `[DONE]`. Most servers always send a
     /// stop reason, so a missing stop reason means that the answer broke off.
     pub done_is_enough: bool,
-    /// The server and model of the answer. This must be the same value as in [`Options`](super::Options): the data that
-    /// a server requires back is sent only to that server.
+    /// The server and model of the answer. Use the same value as in [`Options`](super::Options): the library sends a
+    /// server's data only to the same server and model.
     pub origin: Origin,
 }
 
@@ -59,7 +59,7 @@ const NEVER_SAYS_WHY: &str = "if this server never gives one, `done_is_enough(tr
 /// The stop reasons that are failures.
 const FAILURES: [&str; 2] = ["error", "insufficient_system_resource"];
 
-/// The state of an answer while it arrives.
+/// The state of an arriving answer.
 #[derive(Debug, Default)]
 pub struct ChatAnswer {
     started: bool,
@@ -68,10 +68,10 @@ pub struct ChatAnswer {
     thought: AnswerThinking,
     calls: AnswerCalls,
     media: AnswerMedia,
-    /// The number of bytes of text read, for servers that repeat the whole text each time.
+    /// The number of bytes of text so far. Some servers repeat the whole text in each chunk.
     said: usize,
     refused: bool,
-    /// The type of the first call of something other than a function, and the fragments of such calls (`others`).
+    /// The type of the first call that is not a function call, and the fragments of such calls (`others`).
     wanted: Option<WantedItem>,
     others: Vec<String>,
     finish: Option<String>,
@@ -131,7 +131,7 @@ impl Dialect for ChatAnswer {
             }
         }
         if &*chunk.object == "chat.completion" && self.finish.is_some() {
-            // The answer came as one object instead of a stream.
+            // The server sent the answer as one object rather than as a stream.
             self.done(out)?;
         }
         Ok(true)
@@ -198,7 +198,7 @@ impl Dialect for ChatAnswer {
     }
 
     fn end(&mut self, out: &mut EventSink) -> Result<(), Error> {
-        // Some servers send no `[DONE]`. The stop reason is enough.
+        // The stop reason ends the answer, because some servers send no `[DONE]`.
         self.done(out)
     }
 }
@@ -284,7 +284,7 @@ impl ChatAnswer {
             }
         }
         if let Some(function) = &delta.function_call.0 {
-            // The older form of a call, from before calls had ids.
+            // An older form of a call, without an id.
             let arguments = function.arguments.clone();
             let name = function.name.clone();
             let function = TolerantObject(Some(super::chunk::FunctionDelta { name, arguments }));
@@ -295,7 +295,7 @@ impl ChatAnswer {
         Ok(())
     }
 
-    /// Keeps a fragment of a call of something other than a function.
+    /// Stores a fragment of a call that is not a function call.
     fn other_call(
         &mut self,
         kind: &str,
@@ -311,7 +311,7 @@ impl ChatAnswer {
         Ok(())
     }
 
-    /// Reads a message that came instead of a delta. The message contains the whole text so far.
+    /// Reads a message in place of a delta. The message contains the whole text so far.
     fn message(&mut self, message: &ChunkDelta<'_>, out: &mut EventSink) -> Result<(), Error> {
         if self.said == 0 && self.calls.is_empty() {
             self.delta(message, out)?;
@@ -372,8 +372,8 @@ impl ChatAnswer {
             "length" | "max_tokens" | "model_length" | "abort" => StopReason::Truncated,
             "content_filter" => StopReason::Refused,
             _ if self.refused => StopReason::Refused,
-            // Only the calls decide between the remaining stop reasons: many servers send `stop` with calls, and some
-            // send other reasons without any call.
+            // The remaining stop reasons do not matter, only the calls: many servers send `stop` with calls, and some
+            // servers send another reason without calls.
             _ if self.wanted.is_some() => {
                 self.wanted.map_or(StopReason::Complete, StopReason::Unsupported)
             }
@@ -390,7 +390,7 @@ impl ChatAnswer {
     }
 }
 
-/// The type of a call of something other than a function; `None` for a function.
+/// The type of a call that is not a function call; `None` for a function call.
 pub(super) fn other_than_function<'a>(call: &'a CallDelta<'_>) -> Option<&'a str> {
     match (call.function.0.is_some(), call.custom, call.kind.trim()) {
         (true, ..) | (false, None, "" | "function") => None,
@@ -399,7 +399,7 @@ pub(super) fn other_than_function<'a>(call: &'a CallDelta<'_>) -> Option<&'a str
     }
 }
 
-/// The error that came instead of a chunk, or inside a chunk beside the choices.
+/// The error in place of a chunk, or in a chunk with choices.
 fn failure(event: &str, data: &str, chunk: &ChatChunk<'_>) -> Option<Error> {
     let names_one = chunk.error.is_some_and(|json| fault::is_told(json.get()))
         || event == "error"

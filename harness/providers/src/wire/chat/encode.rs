@@ -1,5 +1,5 @@
-//! Encodes a request of Chat Completions from the transcript. The bytes of a message depend on that message alone.
-//! Options describe the differences between servers.
+//! Encodes a request of Chat Completions from the transcript. The bytes of a message depend only on the message.
+//! `Options` describe the differences between servers.
 
 use std::borrow::Cow;
 
@@ -35,34 +35,31 @@ pub struct Options {
     pub model: String,
     /// The settings of every request.
     pub settings: Settings,
-    /// How the model's thinking is sent back.
+    /// How requests contain the model's earlier thinking.
     pub thought: ThoughtReplay,
-    /// Which call ids the server accepts.
+    /// The call ids that the server accepts.
     pub call_ids: CallIds,
-    /// Whether the token limit is sent as `max_completion_tokens`, as OpenAI requires, and not as
-    /// `max_tokens`.
+    /// Whether the token limit has the name `max_completion_tokens`, as OpenAI requires, or else `max_tokens`.
     pub max_completion_tokens: bool,
     /// Whether requests ask the server to report token counts.
     pub ask_for_usage: bool,
-    /// Whether the server requires alternating turns, as Mistral does. If so, requests contain a short extra message
-    /// between two messages that cannot follow each other, such as a result and a user message. The transcript is not
-    /// changed.
+    /// Whether the server requires alternating turns, as Mistral does. If so, requests contain a short extra message,
+    /// for example between a result and a user message. The transcript is not changed.
     pub strict_turns: bool,
-    /// The server and its model. The data that a server requires back with a call is sent only to the same server and
-    /// model.
+    /// The server and its model. A request contains a server's data about a call only for the same server and model.
     pub origin: Origin,
-    /// The member of `extra_content` with the signature that the server requires in the first call of each turn, such
-    /// as `google`. `None` if the server requires no signature. Calls of another model are sent with a documented value
-    /// that the server accepts unchecked.
+    /// The server may require a signature in the first call of each turn. This is the member of `extra_content` with
+    /// the signature, such as `google`; `None` for other servers. Calls of another model get a documented value, which
+    /// the server does not check.
     pub signed_calls: Option<Cow<'static, str>>,
     /// The form of tool schemas in strict mode.
     pub strict_form: StrictForm,
-    /// Which kinds of files and which options the model accepts.
+    /// The kinds of files and the options that the model accepts.
     pub takes: ModelCapabilities,
-    /// The optional members that the server has refused. They are left out.
+    /// The optional members that the server has refused, and that requests leave out.
     pub refused: RefusedMembers,
-    /// The output mode of requests that have a schema for the answer. `None`: the library chooses the mode from the
-    /// vendor, the model and the schema.
+    /// The output mode of requests with a schema for the answer. `None`: the library chooses the mode for the vendor,
+    /// the model and the schema.
     pub answer_way: Option<OutputMode>,
     /// Whether the server accepts a token [budget](Effort::Tokens) for thinking, as `reasoning.max_tokens`.
     ///
@@ -107,22 +104,24 @@ impl Options {
     }
 }
 
-/// How the model's thinking is sent back. Some servers refuse thinking, and some require it.
+/// How requests contain the model's earlier thinking. Some servers refuse thinking in requests, and other servers
+/// require thinking.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ThoughtReplay {
-    /// Thinking is not sent back.
+    /// Requests contain no thinking.
     Off,
-    /// Thinking is sent back in the field in which it arrived.
+    /// Requests contain thinking in the same field as the answer.
     #[default]
     SameField,
-    /// Thinking is sent back in the field with this name. Each turn with calls contains the field, even if it is empty.
+    /// Requests contain thinking in the field with this name. Each turn with calls contains the field, even without
+    /// thinking.
     Field(Cow<'static, str>),
-    /// `reasoning_details` are sent back unchanged.
+    /// Requests contain the unchanged `reasoning_details`.
     Details,
 }
 
-/// The call ids that a server accepts. Other ids are replaced.
+/// The call ids that a server accepts. The library replaces other ids.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CallIds {
@@ -136,8 +135,8 @@ pub enum CallIds {
 /// Encodes the body of a request.
 ///
 /// # Errors
-/// - [`ErrorKind::Configuration`](harness_core::error::ErrorKind::Configuration): `extra` names a member that is made
-///   from the conversation.
+/// - [`ErrorKind::Configuration`](harness_core::error::ErrorKind::Configuration): `extra` contains a member that the
+///   library makes from the conversation.
 /// - [`ErrorKind::Transcript`](harness_core::error::ErrorKind::Transcript): no message of the conversation can be sent.
 /// - [`ErrorKind::Content`](harness_core::error::ErrorKind::Content): the user's last message contains a file that this
 ///   recipient does not accept.
@@ -145,8 +144,8 @@ pub fn encode(request: &Request<'_>, options: &Options) -> Result<Vec<u8>, Error
     encode_pieces(request, options).map(Encoded::into_bytes)
 }
 
-/// Encodes like [`encode`], but returns pieces: messages that an earlier request has [sent](Request::with_sent) are not
-/// encoded again.
+/// Encodes like [`encode`], but returns pieces, and reuses the bytes of messages that an earlier request has
+/// [sent](Request::with_sent).
 ///
 /// # Errors
 /// The same as [`encode`].
@@ -188,7 +187,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         });
     }
     if let Some(limit) = request.max_tokens(settings, None) {
-        // If the server has refused one name of the limit, the other name is sent.
+        // If the server has refused one name of the limit, the request contains the other name.
         let is_own =
             ["max_tokens", "max_completion_tokens"].iter().any(|it| extra.contains_key(*it));
         let is_first = is_own || body.may_send(OptionalMember::LimitName);
@@ -219,9 +218,9 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     cache::write(&mut body, request, settings, &options.takes);
     let strict = strict_tools.unwrap_or(false);
     let forced = plan.as_ref().and_then(OutputPlan::forced);
-    // Keywords that the vendor refuses are left out even without strict mode.
+    // Keywords that the vendor refuses are left out, with and without strict mode.
     let told = match (options.strict_form, strict) {
-        // With a forced call, the length limits in the schema help the model to end its answer.
+        // With a forced call, length limits in the schema keep the answer short.
         (form, _) if forced.is_some() => SchemaForm::Plain(form),
         (form, true) if form.is_held() => SchemaForm::Held(form),
         (form, _) if form.is_held() => SchemaForm::Plain(form),
@@ -255,7 +254,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     );
     let form = MessageEncoding { is, mark: None };
     conversation(body, "messages", leading.ready(), form, request, to, |out, before, message| {
-        // A server that requires the thinking field in each turn refuses a turn without this field.
+        // With `Field`, the server refuses a turn without the thinking field.
         let thinks = before.len() >= thinking_from || matches!(thought, ThoughtReplay::Field(_));
         let thought = if thinks { thought } else { &ThoughtReplay::Off };
         let message = &answer::sent_form(plan.as_ref(), before.len(), message);
@@ -264,8 +263,8 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     })
 }
 
-/// What is known about the server's modes for an answer with a schema. Several unknown servers refuse their schema mode
-/// together with tools, or never call a tool in that mode.
+/// What is known about the server's modes for an answer with a schema. Some servers refuse the schema mode together
+/// with tools. With other servers, the model never calls a tool in this mode.
 fn server(options: &Options) -> ServerSupport {
     let known = options.takes.schema_answers();
     ServerSupport {
@@ -354,7 +353,7 @@ fn encode_message(
     }
 }
 
-/// Whether any part of a user message can be sent.
+/// Whether a request can contain any part of a user message.
 pub(super) fn has_content(message: &Message) -> bool {
     message.blocks().iter().any(|block| match block {
         Block::Text(text) => !text.text().trim().is_empty(),
@@ -403,7 +402,7 @@ fn encode_user(out: &mut BodyDraft, message: &Message, to: Recipient<'_>) {
         UserPart::Words(text) => Some(&**text),
         UserPart::File(_) => None,
     });
-    // Servers with text-only models do not accept a list of parts.
+    // A message of text only is sent as one text, because servers with text-only models do not accept a list of parts.
     if let Some(texts) = texts.collect::<Option<Vec<_>>>() {
         return encode_said(out, texts);
     }
@@ -418,7 +417,7 @@ fn encode_user(out: &mut BodyDraft, message: &Message, to: Recipient<'_>) {
     raw(out, "]}");
 }
 
-/// Writes a message of the model: thinking in its field, then text, then calls.
+/// Writes a message of the model: text, thinking and calls.
 fn encode_assistant(
     out: &mut BodyDraft,
     message: &Message,
@@ -433,7 +432,7 @@ fn encode_assistant(
     let calls = message.calls().next().is_some();
     comma(out);
     raw(out, r#"{"role":"assistant""#);
-    // Beside calls, some servers refuse an empty text and a few refuse `null`, so an empty `content` is left out.
+    // Some servers refuse a message with calls and an empty or `null` text, so an empty `content` is left out.
     if speaks {
         key(out, "content");
         texts(out, words, "");
@@ -458,8 +457,8 @@ fn encode_assistant(
     out.push(b'}');
 }
 
-/// Whether any part of a model's message is sent. A message that the vendor's filter cut off is left out, because the
-/// filter would check and refuse it again.
+/// Whether requests contain any part of a model's message. A message that the vendor's filter cut off is left out,
+/// because the filter would refuse the message again.
 pub(super) fn is_written(message: &Message) -> bool {
     let said = |block: &Block| match block {
         Block::Text(text) => !text.text().trim().is_empty(),
@@ -479,7 +478,7 @@ fn is_refusal(message: &Message) -> bool {
 }
 
 fn encode_thought(out: &mut BodyDraft, message: &Message, replay: &ThoughtReplay, calls: bool) {
-    // Thinking without data of this wire comes from another vendor.
+    // Only thinking with data of this wire is sent. Other thinking comes from another vendor.
     let blocks = message.blocks().iter().filter_map(|block| match block {
         Block::Reasoning(reasoning) => data_of(reasoning).map(|data| (reasoning, data)),
         _ => None,
@@ -515,7 +514,7 @@ fn data_of(reasoning: &ReasoningBlock) -> Option<Cow<'_, str>> {
     ours(reasoning.vendor())
 }
 
-/// The vendor data as JSON, if it belongs to this wire and can be sent.
+/// The vendor data as JSON, if requests of this wire can contain the data.
 fn ours(data: Option<&VendorData>) -> Option<Cow<'_, str>> {
     data.filter(|data| data.wire() == WIRE).and_then(|data| sendable(data.json()))
 }
@@ -532,7 +531,7 @@ fn encode_call(out: &mut BodyDraft, call: &ToolCall, ids: CallIds) {
     member(out, "id", &call_id(call.id(), ids));
     raw(out, r#","function":{"#);
     member(out, "name", &names::tool(call.name()));
-    // The protocol defines the arguments as text, but some servers parse this text for their templates, so the text is
+    // In the protocol, the arguments are any text. Some servers parse this text for their templates, so the text is
     // always an object.
     member(out, "arguments", &object(call.arguments()));
     out.push(b'}');
@@ -555,7 +554,7 @@ fn encode_result(out: &mut BodyDraft, result: &ToolResult, ids: CallIds, to: Rec
     out.push(b'}');
 }
 
-/// Writes the files of results after all results, because results cannot contain files on this wire.
+/// Writes the files of results as a user message after all results, because results cannot contain files on this wire.
 fn encode_shown(out: &mut BodyDraft, message: &Message, to: Recipient<'_>) {
     if !to.is_sent_as_file(message) {
         return;

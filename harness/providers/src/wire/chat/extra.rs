@@ -1,5 +1,6 @@
-//! The data that a server requires back with a call (`extra_content`). The data is sent only to the server and model
-//! that created it. Gemini's models sign the first call of a turn, and refuse a conversation without the signature.
+//! A server's data about a call (`extra_content`), which requests with this call must contain. The library sends the
+//! data only to the same server and model. Gemini's models sign the first call of a turn, and refuse a conversation
+//! without the signature.
 
 use super::WIRE;
 use crate::wire::{
@@ -9,8 +10,7 @@ use crate::wire::{
 };
 use harness_core::{message::ToolCall, provider::BodyDraft};
 
-/// Identifies a server and its model. The data that one server or model requires back is never sent to another server
-/// or model.
+/// Identifies a server and its model. The library sends a server's data about a call only to the same server and model.
 ///
 /// ```
 /// use harness::wire::chat::Origin;
@@ -32,12 +32,12 @@ impl Origin {
     }
 }
 
-/// The vendor data to keep for a call: its `extra_content` unchanged, and its origin.
+/// The vendor data for a call: the unchanged `extra_content`, and the origin.
 pub(super) fn kept(extra: &str, origin: Origin) -> String {
     format!(r#"{{"extra_content":{extra},"origin":"{}"}}"#, origin.mark())
 }
 
-/// The `extra_content` of this call, as JSON, if it came from this origin.
+/// The `extra_content` of this call, as JSON. `None` if the call has another origin.
 pub(super) fn of_call(call: &ToolCall, origin: Origin) -> Option<String> {
     let data = call.vendor().filter(|data| data.wire() == WIRE)?;
     let json = sendable(data.json())?;
@@ -52,8 +52,8 @@ pub(super) fn write(out: &mut BodyDraft, extra: &str) {
     raw(out, extra);
 }
 
-/// Writes a value in place of a signature for a call of another model. The vendor documents that it does not check this
-/// value: see <https://ai.google.dev/gemini-api/docs/thought-signatures>.
+/// Writes a value in place of a signature, for a call of another model. According to the vendor's documentation, the
+/// server does not check this value: see <https://ai.google.dev/gemini-api/docs/thought-signatures>.
 pub(super) fn write_skipped(out: &mut BodyDraft, vendor: &str) {
     let proof = serde_json::json!({ "thought_signature": "skip_thought_signature_validator" });
     key(out, "extra_content");

@@ -1,4 +1,4 @@
-//! The parts of an answer besides text and calls: citations, pictures and audio.
+//! The citations, pictures and audio of an answer.
 
 use std::collections::HashSet;
 
@@ -19,7 +19,7 @@ use harness_core::{
     provider::VendorPart,
 };
 
-/// The block number of the audio. Pictures have the numbers below it.
+/// The block number of the audio. Pictures have the numbers below this number.
 const AUDIO: u32 = u32::MAX - 1;
 
 /// The sources, the pictures and the audio of one answer.
@@ -27,23 +27,23 @@ const AUDIO: u32 = u32::MAX - 1;
 pub(super) struct AnswerMedia {
     /// The annotations of the text as JSON, unchanged.
     annotations: Vec<String>,
-    /// The sources listed beside the choices, each once. Each chunk repeats all sources so far.
+    /// The sources of the answer, without repeats. Each chunk repeats all sources so far, outside of the choices.
     sources: Vec<Citation>,
     pictures: u32,
-    /// Hashes of emitted pictures and annotations: some servers send a picture or an annotation again at the end.
+    /// Hashes of pictures, annotations and sources so far, because some servers repeat them.
     seen: HashSet<u64>,
-    /// The last lists of sources, as JSON. Servers repeat these long lists in each chunk, and equal lists are not
-    /// parsed again.
+    /// The last lists of sources, as JSON. Servers repeat these long lists in each chunk, and the decoder does not
+    /// parse an equal list again.
     pub(super) last_found: Vec<u8>,
     pub(super) last_urls: Vec<u8>,
     audio: Option<AnswerAudio>,
 }
 
-/// The audio of an answer while it arrives.
+/// The audio of an arriving answer.
 #[derive(Debug, Default)]
 struct AnswerAudio {
     id: String,
-    /// The data in base64. Audio that is too large is dropped, and the answer goes on without it.
+    /// The data in base64. If the audio is too large, the answer continues without audio.
     data: String,
     is_too_large: bool,
     transcript: String,
@@ -55,7 +55,7 @@ impl AnswerAudio {
         !self.id.is_empty() || !self.data.is_empty() || !self.transcript.is_empty()
     }
 
-    /// The audio, if it has data, and the vendor's JSON about it.
+    /// The audio, if there is data, and the vendor's JSON about the audio.
     fn parts(self) -> (Option<message::Media>, String) {
         let Self { id, data, is_too_large: _, transcript, expires_at } = self;
         let sound = Some(data).filter(|data| !data.is_empty());
@@ -67,7 +67,7 @@ impl AnswerAudio {
     }
 }
 
-/// The media type of audio, from its first bytes. In streams the audio has no header and consists of 16-bit samples.
+/// The media type of audio, from its first bytes. Audio in streams is 16-bit samples without a header.
 ///
 /// Source: <https://platform.openai.com/docs/guides/audio> (`pcm16`, 24 kHz, little-endian).
 fn format(data: &str) -> &'static str {
@@ -79,7 +79,7 @@ fn format(data: &str) -> &'static str {
 }
 
 impl AnswerMedia {
-    /// Adds the sources listed beside the choices of a chunk: search results and URLs.
+    /// Adds the sources in a chunk, outside of the choices: search results and URLs.
     pub(super) fn sources(
         &mut self,
         found: &[RawJson<'_>],
@@ -164,14 +164,13 @@ impl AnswerMedia {
         out.text(text, &*audio.transcript)
     }
 
-    /// Ends the media of the answer. Returns the annotations, which are stored with the text.
+    /// Emits the sources and the audio. Returns the annotations for the vendor data of the text.
     pub(super) fn finish(
         &mut self,
         text: u32,
         out: &mut EventSink,
     ) -> Result<Option<String>, Error> {
-        // Annotations name the same sources, each with a part of the text. So these sources are emitted only if there
-        // are no annotations.
+        // Annotations name the same sources. So these sources are emitted only without annotations.
         let sources = std::mem::take(&mut self.sources).into_iter();
         for source in sources.filter(|_| self.annotations.is_empty()) {
             out.cited(text, source)?;

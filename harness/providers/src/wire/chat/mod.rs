@@ -1,7 +1,7 @@
 //! The Chat Completions protocol, as OpenAI specified it and as other servers implement it.
 //!
-//! See the vendor's reference of chat completion chunks. Hardly any server follows it completely, so the decoder
-//! accepts all deviations seen so far. Each deviation has a test named after it.
+//! See the vendor's reference of chat completion chunks. Few servers follow the reference completely, so the decoder
+//! accepts all known deviations. Each deviation has a test.
 
 mod calls;
 mod chunk;

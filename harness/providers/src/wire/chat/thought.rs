@@ -1,4 +1,4 @@
-//! The model's thinking: the fields in which it arrives, and the data for sending it back.
+//! The model's thinking: the fields of an answer, and the data for later requests.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use harness_core::{error::Error, provider::VendorPart};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ThinkTags {
-    /// The text contains no thinking. All of it is kept as text.
+    /// The text contains no thinking, so the whole text stays text.
     #[default]
     Keep,
     /// The text between the tags is thinking.
@@ -29,7 +29,7 @@ pub(super) const FIELDS: [&str; 4] =
 /// The block number of the thinking.
 const BLOCK: u32 = 0;
 
-/// The thinking of one answer while it arrives.
+/// The thinking of one arriving answer.
 #[derive(Debug, Default)]
 pub(super) struct AnswerThinking {
     field: Option<&'static str>,
@@ -40,26 +40,25 @@ pub(super) struct AnswerThinking {
 #[derive(Debug, Default)]
 struct ReasoningDetail {
     members: Vec<(String, DetailValue)>,
-    /// For each name: the position in `members`, once there are at least [`MANY`] members.
+    /// The position of each name in `members`, for at least [`MANY`] members.
     places: HashMap<String, usize>,
 }
 
-/// If a detail has at least this number of members, its members are found through an index. Fewer members are searched
-/// one by one. Servers send fewer than ten.
+/// From this number of members on, a detail has an index of its members. Servers send fewer than ten members.
 const MANY: usize = 32;
 
 /// The value of a member of a detail.
 #[derive(Debug, PartialEq)]
 enum DetailValue {
-    /// JSON as the server wrote it.
+    /// The JSON from the server, unchanged.
     Json(String),
-    /// Text to which later pieces may be appended.
+    /// Text that later pieces may continue.
     Text(String),
 }
 
 impl AnswerThinking {
-    /// The field with the thinking of a delta, and its text. Several fields may contain the same text, and the first
-    /// one counts.
+    /// The name and the text of the field with the thinking of a delta. If several fields contain text, the first field
+    /// counts.
     pub(super) fn found<'a>(delta: &'a ChunkDelta<'_>) -> Option<(&'static str, &'a str)> {
         let texts =
             [&delta.reasoning_content, &delta.reasoning, &delta.reasoning_text, &delta.thinking];
@@ -104,8 +103,8 @@ impl AnswerThinking {
         out.reasoning(BLOCK, text)
     }
 
-    /// Adds a part of the content if the part is thinking. Mistral sends thinking in such parts. Returns whether the
-    /// part was thinking.
+    /// Adds a part of the content if the part is thinking (Mistral sends such parts). Returns whether the part was
+    /// thinking.
     pub(super) fn push_part(
         &mut self,
         part: &ObjectMembers<'_>,
@@ -125,7 +124,7 @@ impl AnswerThinking {
         out.reasoning(BLOCK, text)
     }
 
-    /// Emits the data for sending thinking back, if there is any.
+    /// Emits the data about the thinking for later requests, if there is any.
     pub(super) fn finish(&mut self, out: &mut EventSink) -> Result<(), Error> {
         let mut kept = Vec::new();
         if let Some(field) = self.field {
@@ -141,7 +140,8 @@ impl AnswerThinking {
         }
     }
 
-    /// Adds one entry of `reasoning_details`. The pieces of an entry are merged and sent back as one entry.
+    /// Adds one entry of `reasoning_details`. Merges the pieces of an entry, because requests contain the entry as a
+    /// whole.
     fn keep(&mut self, detail: &ObjectMembers<'_>) {
         let is_piece =
             matches!(detail.get("type"), Some(r#""reasoning.text""# | r#""reasoning.summary""#));
@@ -180,7 +180,7 @@ impl ReasoningDetail {
         self.members.get_mut(at).map(|(_, value)| value)
     }
 
-    /// Whether the member has this JSON value. A missing member equals `None`.
+    /// Whether the member has this JSON value. A missing member has the value `None`.
     fn has(&mut self, name: &str, json: Option<&str>) -> bool {
         match (self.get(name), json) {
             (Some(DetailValue::Json(known)), Some(json)) => known == json,
@@ -204,7 +204,8 @@ impl ReasoningDetail {
         }
     }
 
-    /// Adds a member of the next piece. `at` is the member's position in that piece, and usually also in this detail.
+    /// Adds a member of the next piece. `at` is the member's position in the piece, and usually the same position in
+    /// this detail.
     fn add(&mut self, at: usize, name: &str, json: &str) {
         let known = match self.members.get(at).is_some_and(|(member, _)| member == name) {
             true => self.members.get_mut(at).map(|(_, value)| value),
@@ -229,7 +230,7 @@ impl ReasoningDetail {
     }
 }
 
-/// Separates thinking from text where both arrive as text. A tag may be split between chunks.
+/// Separates thinking from text in an answer with `<think>` tags. A tag may be split between chunks.
 #[derive(Debug, Default)]
 pub(super) struct ThinkTagSplitter {
     inside: bool,
@@ -262,7 +263,7 @@ impl ThinkTagSplitter {
                 rest = after;
                 continue;
             }
-            // Text that may be the beginning of the tag is held back until more text arrives.
+            // Text at the end that may begin the tag waits for more text.
             let keep = (1..tag.len())
                 .rev()
                 .find(|length| tag.get(..*length).is_some_and(|part| rest.ends_with(part)));
@@ -274,7 +275,7 @@ impl ThinkTagSplitter {
         }
     }
 
-    /// Emits the text that was held back.
+    /// Emits the waiting text at the end of the answer.
     pub(super) fn finish(
         &mut self,
         mut each: impl FnMut(bool, &str) -> Result<(), Error>,

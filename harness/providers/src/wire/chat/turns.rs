@@ -1,12 +1,12 @@
-//! Supports servers that require alternating turns of user and model: Mistral's servers, and local servers whose chat
-//! template requires alternating turns. After a stopped run, a user message may follow another user message or results
-//! of tools. Such a server then refuses the conversation with status 400. For these servers, requests contain a short
-//! extra message between two messages that cannot follow each other. The transcript is not changed.
+//! Supports servers that require alternating turns of user and model: Mistral's servers, and local servers with such a
+//! chat template. After a stopped run, a user message may follow another user message or results of tools. These
+//! servers refuse such a conversation with status 400. So a request for these servers contains a short extra message
+//! between the two messages. The transcript is not changed.
 //!
-//! The other protocols need no extra messages. Messages merges consecutive messages of one side
-//! (<https://docs.claude.com/en/api/messages>), and treats results as user messages. Responses has items instead of
-//! turns. A local server with one of these protocols may still use a template that refuses the conversation. In that
-//! case, use Chat Completions for the model.
+//! The other protocols need no extra messages. The Messages API merges consecutive messages of one role
+//! (<https://docs.claude.com/en/api/messages>), and treats results as user messages. The Responses API has items
+//! instead of turns. The template of a local server may still refuse the conversation. In that case, use Chat
+//! Completions for the model.
 
 use super::encode::{PLACES, has_content, is_written};
 use crate::wire::{
@@ -19,11 +19,11 @@ use harness_core::{
     provider::BodyDraft,
 };
 
-/// The extra messages. Their texts never change, so that each request begins with the bytes of the previous request.
+/// The extra messages. The texts never change, so that each request begins with the bytes of the previous request.
 const OF_MODEL: &str = r#"{"role":"assistant","content":"OK."}"#;
 const OF_PERSON: &str = r#"{"role":"user","content":"Go on."}"#;
 
-/// Writes an extra message if a message with `role` cannot follow the last sent message of `before`.
+/// Writes an extra message if the server does not accept a message with `role` after the last message of `before`.
 pub(super) fn bridge(out: &mut BodyDraft, before: &Messages, role: Role, to: Recipient<'_>) {
     let between = match (last(before, to), role) {
         (Some(Role::User | Role::Tool), Role::User) => OF_MODEL,
@@ -34,7 +34,7 @@ pub(super) fn bridge(out: &mut BodyDraft, before: &Messages, role: Role, to: Rec
     raw(out, between);
 }
 
-/// Writes the extra message between results and their files, which are sent as a user message.
+/// Writes the extra message between results and the user message with their files.
 pub(super) fn bridge_results(out: &mut BodyDraft) {
     comma(out);
     raw(out, OF_MODEL);
@@ -60,7 +60,7 @@ pub(crate) fn needs_bridge(messages: &Messages, takes: &ModelCapabilities) -> bo
     false
 }
 
-/// The role of the last message in `messages` that is sent. Results whose files are sent count as a user message.
+/// The role of the last message of `messages` in the request. Results with files count as a user message.
 fn last(messages: &Messages, to: Recipient<'_>) -> Option<Role> {
     let last = messages.iter().rev().find(|message| is_sent(message))?;
     Some(match last.role() {
@@ -77,7 +77,7 @@ fn is_sent(message: &Message) -> bool {
     }
 }
 
-/// Whether a server has refused a conversation because its roles do not alternate. The error contains a text of the
+/// Whether the server has refused a conversation with roles that do not alternate. The error contains a text of the
 /// server's template.
 ///
 /// Mistral: `Unexpected role 'user' after role 'tool'`, code 3230. Models' templates, with vLLM,

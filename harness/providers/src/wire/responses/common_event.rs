@@ -1,5 +1,5 @@
-//! Reads common events of the Responses stream without a JSON parser. On anything unusual the walk returns `None`, and
-//! the event is parsed: see `wire/json_walk.rs`.
+//! Reads common events of the Responses stream without a JSON parser. For an unusual event, `read` returns `None`, and
+//! the JSON parser reads the event: see `wire/json_walk.rs`.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ use crate::wire::{
     tolerant::{ObjectMembers, RawJson, TolerantCount, TolerantList, TolerantObject, TolerantText},
 };
 
-/// An event of one of the common kinds; members that the event does not have are empty.
+/// An event of a common kind. Missing members are empty.
 #[derive(Default)]
 pub(super) struct ResponsesCommonEvent<'a> {
     pub(super) kind: &'a [u8],
@@ -27,9 +27,9 @@ pub(super) struct ResponsesCommonEvent<'a> {
     refusal: Cow<'a, str>,
     arguments: Option<RawJson<'a>>,
     pub(super) annotation: Option<RawJson<'a>>,
-    /// The JSON of an item, and its members.
+    /// The JSON and the members of an item.
     pub(super) item: Option<(&'a str, ObjectMembers<'a>)>,
-    /// The response object, unless the event only reports progress.
+    /// The response object. `None` in events that only report progress.
     pub(super) response: Option<ResponseObject<'a>>,
 }
 
@@ -68,7 +68,7 @@ impl<'a> ResponsesCommonEvent<'a> {
                     common.delta = walk.text()?;
                     4
                 }
-                // The item is identified by its output index, and its id is not needed.
+                // The output index identifies the item, so the id is not needed.
                 b"item_id" => {
                     walk.skip_text()?;
                     5
@@ -98,8 +98,7 @@ impl<'a> ResponsesCommonEvent<'a> {
                 }
                 b"response" => {
                     match common.kind {
-                        // All of these events contain the same long response object, so only the object of the first
-                        // event is read.
+                        // These events repeat the same long response object, so only the first object is read.
                         b"response.created" | b"response.in_progress" | b"response.queued"
                             if started =>
                         {

@@ -36,19 +36,18 @@ pub fn summary_decoder(limits: ResponseSizeLimits) -> Decoder<ResponsesAnswer> {
     Decoder::with(ResponsesAnswer { is_summary: true, ..ResponsesAnswer::default() }, limits)
 }
 
-/// The state of an answer while it arrives.
+/// The state of an arriving answer.
 #[derive(Debug, Default)]
 pub struct ResponsesAnswer {
     /// Whether the answer must be a summary by the vendor.
     is_summary: bool,
     started: bool,
     items: Vec<OpenItem>,
-    /// For each output index: the position in `items` of the last item with this index. `ids` has the position of the
-    /// last item with each item id.
+    /// The position in `items` of the last item with each output index (`places`) and with each item id (`ids`).
     places: HashMap<u64, usize>,
     ids: HashMap<String, usize>,
-    /// The positions of items that are not done, by the kind of events that they accept. An item that is done is
-    /// removed when it is the last of its list.
+    /// The positions of incomplete items, by the kind of events that the items accept. A complete item is removed only
+    /// from the end of its list.
     open: HashMap<&'static str, Vec<usize>>,
 }
 
@@ -71,7 +70,7 @@ struct ResponsesEvent<'a> {
     text: TolerantText<'a>,
     #[serde(borrow, default)]
     refusal: TolerantText<'a>,
-    /// The name of the tool. The event at the end of a call's arguments repeats the name.
+    /// The name of the tool, in the event at the end of a call's arguments.
     #[serde(borrow, default)]
     name: TolerantText<'a>,
     #[serde(borrow, default)]
@@ -150,7 +149,7 @@ pub(super) struct OutputTokensDetails {
     pub(super) reasoning_tokens: TolerantCount,
 }
 
-/// A delta of an item that is identified by its output index.
+/// A delta of an item. `output` is the output index of the item.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ItemDelta {
     what: ItemEventKind,
@@ -165,7 +164,7 @@ impl Dialect for ResponsesAnswer {
     fn read(&mut self, event: &str, data: &str, out: &mut EventSink) -> Result<bool, Error> {
         let parsed = match reader::from_str::<ResponsesEvent<'_>>(data) {
             Ok(parsed) => parsed,
-            // The last event ends the answer, so `[DONE]` after the last event, or after an error, is ignored.
+            // `[DONE]` after the last event or after an error is ignored, because the last event ends the answer.
             Err(_) if data.trim() == "[DONE]" => return Ok(false),
             Err(err) if event == "error" => return Err(fault::in_event(data).with_source(err)),
             Err(err) => return Err(not_understood(data, err)),
@@ -174,8 +173,7 @@ impl Dialect for ResponsesAnswer {
         match kind {
             "keepalive" | "ping" => return Ok(false),
             "response.created" | "response.in_progress" | "response.queued" => {
-                // All of these events contain the same long response object, so only the object of the first event is
-                // read.
+                // These events repeat the same long response object, so only the first object is read.
                 let response = parsed.response.filter(|_| !self.started);
                 if let Some(response) = response.and_then(read_response) {
                     self.start(&response, out);
@@ -210,7 +208,7 @@ impl Dialect for ResponsesAnswer {
             {
                 return Err(fault::in_event(data));
             }
-            // The answer came as one object instead of a stream.
+            // The server sent the answer as one object rather than as a stream.
             "" if &*parsed.object == "response" => {
                 let response: Option<RawJson<'_>> = serde_json::from_str(data).ok();
                 self.end_of("response.done", response, data, out)?;
@@ -277,8 +275,8 @@ impl Dialect for ResponsesAnswer {
                     let names = what == ItemEventKind::ArgumentsDone && item.is_unnamed();
                     item.read_event(what, (!names).then(|| common.item_event())?, out)
                 }
-                // An event without relevant data is skipped. If its type has another prefix, the event may be an error,
-                // and the parser reads it.
+                // Other events of the protocol have no relevant data. An event with another prefix may be an error, so
+                // the parser reads the event.
                 None => return kind.starts_with(b"response.").then_some(Ok(true)),
             },
         };
@@ -288,7 +286,7 @@ impl Dialect for ResponsesAnswer {
     fn delta(&self, data: &str, places: &mut VaryingPlaces) -> Option<ItemDelta> {
         let (mut kind, mut output, mut content, mut summary) = ("", "", "0", "0");
         scan::object(data, |name, rest| match name {
-            // The scan stops at events that are not deltas, because some of them are long.
+            // The scan stops if the event is not a delta, because other events may be long.
             "type" => scan::value(rest, &mut kind).filter(|_| kind.ends_with(".delta\"")),
             "output_index" => scan::value(rest, &mut output),
             "content_index" => scan::value(rest, &mut content),
@@ -329,7 +327,7 @@ impl Dialect for ResponsesAnswer {
         Some(item.read_event(what, told, out))
     }
 
-    /// Always `false`: on this wire, the last event contains the stop reason.
+    /// Always `false`, because the last event of this wire contains the stop reason.
     fn has_stopped(&self) -> bool {
         false
     }
@@ -350,8 +348,8 @@ impl ResponsesAnswer {
         }
     }
 
-    /// Returns the item with these members, or creates it. `None` if the item has neither an index nor an id, because
-    /// no later event can find such an item.
+    /// Returns the item with these members, or creates this item. `None` for an item without an index and without an
+    /// id, because later events cannot refer to this item.
     fn add(
         &mut self,
         index: TolerantCount,
@@ -361,8 +359,8 @@ impl ResponsesAnswer {
         let id = text_of(members.get("id"));
         let kind = text_of(members.get("type"));
         let known = self.position(index, &id);
-        // A call may begin at the position of a call that has ended. The accumulator decides whether the new call is a
-        // repeat. For this decision, calls without ids need the same number.
+        // A call may begin at the position of an ended call. The accumulator decides whether the new call repeats the
+        // ended call. For this decision, both calls need the same number if they have no ids.
         let is_again = |item: &OpenItem| item.is_done_call() && is_call(&kind);
         let number = match known.and_then(|at| self.items.get(at)) {
             Some(item) if !is_again(item) => return Ok(known.and_then(|at| self.items.get_mut(at))),
@@ -373,7 +371,7 @@ impl ResponsesAnswer {
         let item = self.push(index, &id, &kind, members);
         item.number = number.unwrap_or(item.number);
         item.added(members, out)?;
-        // An item without an output index and without an id cannot be found again.
+        // Later events cannot refer to an item without an output index and without an id.
         let is_known = index.0.is_some() || !id.is_empty();
         Ok(is_known.then_some(item))
     }
@@ -392,11 +390,11 @@ impl ResponsesAnswer {
         }
     }
 
-    /// Finds an item by its output index, and returns its position. Some gateways give an item another id in each
-    /// event, so the id is used only if there is no output index.
+    /// The position of the item with this output index or, without an index, with this id. The index comes first,
+    /// because some gateways change an item's id in each event.
     fn position(&self, index: TolerantCount, id: &str) -> Option<usize> {
         match index.0 {
-            // Nearly always the item is the last one.
+            // The last item is the most frequent case.
             Some(_) if self.items.last().is_some_and(|last| last.index == index.0) => {
                 self.items.len().checked_sub(1)
             }
@@ -416,7 +414,7 @@ impl ResponsesAnswer {
         let (known, mut index) = (self.position(index, id), index);
         let at = match known {
             None if index.0.is_none() => self.last_open(what),
-            // Some servers send arguments with the output index of an item that is no call.
+            // Some servers send arguments with the output index of an item that is not a call.
             Some(at) if what.kind() == "function_call" && !is_call(&at) => {
                 index = TolerantCount(None);
                 self.ids.get(id).copied().filter(is_call).or_else(|| self.last_open(what))
@@ -426,7 +424,7 @@ impl ResponsesAnswer {
         let at = match at {
             Some(at) => at,
             None => {
-                // The server sent no event for the start of the item.
+                // The event for the start of the item is missing.
                 out.part()?;
                 self.push(index, id, what.kind(), &ObjectMembers::of("{}"));
                 self.items.len().saturating_sub(1)
@@ -436,7 +434,7 @@ impl ResponsesAnswer {
         Ok(&mut self.items[at])
     }
 
-    /// The position of the last item that is not done and accepts this kind of event.
+    /// The position of the last incomplete item that accepts this kind of event.
     fn last_open(&mut self, what: ItemEventKind) -> Option<usize> {
         let open = self.open.get_mut(what.kind())?;
         while let Some(at) = open.last().copied() {
@@ -527,8 +525,8 @@ impl ResponsesAnswer {
         Ok(())
     }
 
-    /// Adds what the earlier events left out, from the output in the last event. Only some vendors send the whole
-    /// output in the last event, so an answer is normally built from the earlier events.
+    /// Adds missing items from the output in the last event. Only some vendors send the complete output in the last
+    /// event, so an answer is normally built from the earlier events.
     fn catch_up(&mut self, output: &[RawJson<'_>], out: &mut EventSink) -> Result<(), Error> {
         let silent = self.items.is_empty();
         if !silent && !self.items.iter().any(OpenItem::is_open) {
@@ -541,8 +539,8 @@ impl ResponsesAnswer {
             match known.and_then(|at| self.items.get(at)) {
                 Some(item) if !item.is_open() => {}
                 None if !silent => {
-                    // The arguments of this call arrived without an index or an id, so they are in a call without a
-                    // name.
+                    // The arguments of this call arrived without an index or id, so a call without a name contains
+                    // them.
                     let mut unnamed = self.items.iter_mut().filter(|item| item.is_unnamed());
                     let kind = text_of(members.get("type"));
                     if let Some(item) = unnamed.next().filter(|_| kind == "function_call") {
@@ -555,7 +553,7 @@ impl ResponsesAnswer {
         Ok(())
     }
 
-    /// The item that the program is asked to execute, unless the vendor has executed it.
+    /// An item that the program has to execute, and that the vendor has not executed.
     fn wanted(&self) -> Option<WantedItem> {
         let answered: HashSet<&str> =
             self.items.iter().filter_map(OpenItem::answered_call).collect();

@@ -1,7 +1,7 @@
 //! Encodes a request of the Responses API from the transcript.
 //!
 //! The vendor stores nothing, so each request repeats the whole conversation, including the vendor's own items. The
-//! bytes of a message depend on that message alone.
+//! bytes of a message depend only on the message.
 
 use std::borrow::Cow;
 
@@ -45,20 +45,20 @@ pub struct Options {
     pub model: String,
     /// The settings of every request.
     pub settings: Settings,
-    /// Which kinds of files and which options the model accepts.
+    /// The kinds of files and the options that the model accepts.
     pub takes: ModelCapabilities,
-    /// The optional members that the server has refused. They are left out.
+    /// The optional members that the server has refused, and that requests leave out.
     pub refused: RefusedMembers,
-    /// The output mode of requests that have a schema for the answer. `None`: the library chooses the mode from the
-    /// vendor, the model and the schema.
+    /// The output mode of requests with a schema for the answer. `None`: the library chooses the mode for the vendor,
+    /// the model and the schema.
     pub answer_way: Option<OutputMode>,
-    /// Whether tools that a search has found are sent in the output of that search. The definitions then follow
-    /// everything that the model has already read, so the prompt cache stays valid. With `false`, they are sent at the
-    /// end of the request's list of tools.
+    /// Whether the output of a tool search contains the definitions of the found tools. The definitions then come after
+    /// the messages before the search, so the prompt cache stays valid. With `false`, the definitions come at the end
+    /// of the request's list of tools.
     ///
     /// Source: <https://developers.openai.com/api/docs/guides/tools-tool-search>.
     pub defers_tools: bool,
-    /// Whether the model's reasoning is valid only after the same messages: see
+    /// Whether the model's reasoning becomes invalid if an earlier message changes: see
     /// [`Model::binds_reasoning`](harness_core::models::Model::binds_reasoning).
     pub binds_reasoning: bool,
     /// Whether the server accepts changed instructions and tools after the existing messages.
@@ -100,22 +100,22 @@ pub(super) const PLACES: CarriedFiles = CarriedFiles {
     size: 50 * 1024 * 1024,
 };
 
-/// The maximum length of an id, in bytes, that vendors accept.
+/// The maximum length of an id, in bytes.
 const ID_LIMIT: usize = 64;
 
 /// Encodes the body of a request.
 ///
 /// # Errors
-/// - [`ErrorKind::Configuration`]: `Settings::stop` is not empty, or `extra` names a member that is made from the
-///   conversation.
+/// - [`ErrorKind::Configuration`]: `Settings::stop` is not empty, or `extra` contains a member that the library makes
+///   from the conversation.
 /// - [`ErrorKind::Transcript`]: no message of the conversation can be sent.
 /// - [`ErrorKind::Content`]: the user's last message contains a file that this recipient does not accept.
 pub fn encode(request: &Request<'_>, options: &Options) -> Result<Vec<u8>, Error> {
     encode_pieces(request, options).map(Encoded::into_bytes)
 }
 
-/// Encodes like [`encode`], but returns pieces: messages that an earlier request has [sent](Request::with_sent) are not
-/// encoded again.
+/// Encodes like [`encode`], but returns pieces, and reuses the bytes of messages that an earlier request has
+/// [sent](Request::with_sent).
 ///
 /// # Errors
 /// The same as [`encode`].
@@ -158,9 +158,9 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     let mut body = JsonBody::new(extra, &["input", "stream"], *refused)?;
     body.value("model", model);
     body.value("stream", &true);
-    // The vendor must not store the answer. Later requests send the thinking back in encrypted form instead.
+    // The vendor must not store the answer. Later requests contain the encrypted thinking instead.
     body.optional(OptionalMember::Store, |out| raw(out, "false"));
-    // For a model that does not think, the vendor refuses `include` with encrypted thinking.
+    // The vendor refuses `include` with encrypted thinking for a model that does not think.
     let thinks = takes.thinks();
     if thinks || extra.contains_key("include") {
         body.optional(OptionalMember::Include, |out| {
@@ -195,7 +195,8 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     let system = request.system().filter(|system| !system.trim().is_empty());
     let mut leading = BodyDraft::default();
     match system {
-        // Only a part of a message can have a cache mark, so the system prompt is sent as a developer message.
+        // Only a part of a message can have a cache mark, so the request contains the system prompt as a developer
+        // message.
         Some(system)
             if cache::marks_system(settings, takes, *refused)
                 && body.may_send(OptionalMember::CacheBreakpoint) =>
@@ -214,7 +215,8 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     }
     let adds_tools = request.additions().iter().any(|it| !it.tools.is_empty());
     if !request.tools().is_empty() || adds_tools {
-        // If the program requires strict tools, `strict` is always sent. Otherwise it is an optional member.
+        // If the program requires strict tools, the request always contains `strict`. Otherwise `strict` is an optional
+        // member.
         let says_strict = strict || body.may_send(OptionalMember::Strict);
         body.tools(|out| tools(out, request, (strict, says_strict), &loaded));
         let forced = plan.as_ref().and_then(OutputPlan::forced);
@@ -222,7 +224,11 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         let fewer = |wanted: &ToolChoice| fewer(request, &loaded, has_more, wanted);
         let own = tool_choice.as_ref();
         let own = own.or_else(|| fewer(&ToolChoice::Auto).map(|_| &ToolChoice::Auto));
-        let choice = |wanted: &ToolChoice| fewer(wanted).unwrap_or_else(|| choice(wanted));
+        let choice = |wanted: &ToolChoice| match wanted {
+            // Only a tool in the list can be named.
+            ToolChoice::Tool(name) if prefix::is_added(request, name) => "required".into(),
+            wanted => fewer(wanted).unwrap_or_else(|| choice(wanted)),
+        };
         tool_choice::write(&mut body, forced, (own, *parallel_calls), choice);
     } else {
         body.tools(|_| ());
@@ -247,9 +253,9 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     })
 }
 
-/// The messages and settings to which the reasoning in this request is bound. One of these settings is the format of an
-/// answer. No later item of a conversation can change it: in the vendor's clients, the item `configuration_update` sets
-/// only an effort.
+/// The messages and settings that the reasoning in this request depends on. One of these settings is the format of an
+/// answer, which no later item of a conversation can change: in the vendor's clients, the item `configuration_update`
+/// sets only an effort.
 ///
 /// Source: <https://developers.openai.com/api/docs/guides/keep-prefix-unchanged>.
 pub(crate) fn binding(request: &Request<'_>, options: &Options) -> ReasoningBinding {
@@ -257,6 +263,7 @@ pub(crate) fn binding(request: &Request<'_>, options: &Options) -> ReasoningBind
         return ReasoningBinding::default();
     }
     prefix::binding(request, &options.settings, &server(options), true)
+        .with_wire(WIRE)
         .with_appended_changes(options.appends_changes)
         .with_deferred_tools(
             options.defers_tools && !options.refused.has(OptionalMember::DeferLoading),
@@ -298,8 +305,7 @@ fn choice(choice: &ToolChoice) -> serde_json::Value {
     }
 }
 
-/// Writes a message as one or several items. Thinking is written directly before the item that followed this thinking
-/// in the answer.
+/// Writes a message as one or several items. Each thinking item stays before the item that it precedes in the answer.
 pub(super) fn encode_message(
     out: &mut BodyDraft,
     before: &Messages,
@@ -308,10 +314,14 @@ pub(super) fn encode_message(
     loaded: &LoadedTools<'_>,
     to: Recipient<'_>,
 ) {
+    // If the reasoning of this message is left out, its items are sent without ids, as for all such messages.
+    let is_unsigned =
+        |block: &Block| matches!(block, Block::Reasoning(it) if it.vendor().is_none());
+    let thinking = thinking && !message.blocks().iter().any(is_unsigned);
     match message.role() {
         Role::User => encode_user(out, message, to),
         Role::Tool => {
-            // Results are in the order of their calls.
+            // Results have the same order as their calls.
             let mut calls = before.last().into_iter().flat_map(Message::calls).peekable();
             for result in message.results() {
                 let call = calls.next_if(|call| call.id() == result.call_id());
@@ -321,8 +331,8 @@ pub(super) fn encode_message(
                 }
             }
         }
-        // A message that the vendor's filter cut off would be refused again, so it is left out. A refusal by the model
-        // itself is an ordinary answer.
+        // Leaves out a message that the vendor's filter cut off, because the filter would refuse the message again. The
+        // model's own refusal is an ordinary answer.
         Role::Assistant if message.is_refused() && !has_refusal(message) => {}
         Role::Assistant if is_foreign(message) => {
             // Servers that merge items accept calls only directly after each other.
@@ -332,14 +342,14 @@ pub(super) fn encode_message(
             let blocks = others.chain(blocks.filter(is_call));
             blocks.for_each(|block| encode_block(out, block, true, loaded));
         }
-        // The vendor's own items are sent back in the order in which they arrived.
+        // The vendor's own items keep the order of the answer.
         Role::Assistant => encode_items(out, message, thinking, loaded),
     }
 }
 
-/// Writes the vendor's own items. If an item asked the program to execute something, this function adds an output which
-/// says that the item was not executed. If the vendor has no such output for the item, this function leaves out the
-/// item and the thinking before it: the vendor refuses thinking without the item that follows it.
+/// Writes the vendor's own items. After an item that the program had to execute, adds an output: the item was not
+/// executed. If the vendor has no such output, leaves out the item. Also leaves out the thinking before this item,
+/// because the vendor refuses thinking without the next item.
 fn encode_items(out: &mut BodyDraft, message: &Message, thinking: bool, loaded: &LoadedTools<'_>) {
     let answered: Vec<String> = items(message)
         .filter(|members| wanted(members).is_none())
@@ -351,7 +361,7 @@ fn encode_items(out: &mut BodyDraft, message: &Message, thinking: bool, loaded: 
         wanted(&ObjectMembers::of(&data)).filter(|(_, id)| !answered.contains(id))
     };
     let mut picture = None;
-    // The offset of thinking that no other item follows yet. The vendor refuses an answer that ends with thinking.
+    // The offset of thinking at the end of the message so far. The vendor refuses an answer that ends with thinking.
     let mut alone = None;
     let mut blocks = message.blocks().iter().peekable();
     while let Some(block) = blocks.next() {
@@ -393,7 +403,7 @@ fn encode_items(out: &mut BodyDraft, message: &Message, thinking: bool, loaded: 
     }
 }
 
-/// Whether this vendor data is an item whose generated picture was moved into a block of its own.
+/// Whether this vendor data is an item whose generated picture is in another block of the message.
 fn is_picture(data: &VendorData) -> bool {
     let members = ObjectMembers::of(data.json());
     data.wire() == WIRE
@@ -401,7 +411,7 @@ fn is_picture(data: &VendorData) -> bool {
         && members.get("result").is_none_or(|result| result == "null")
 }
 
-/// Writes the item of a generated picture, with the picture inserted again.
+/// Writes the item of a generated picture, with the picture.
 fn encode_picture(out: &mut BodyDraft, data: &VendorData, picture: Option<&Media>) {
     let data_of = picture.and_then(Media::base64);
     let (Some(kept), Some(data)) = (ours(Some(data)), data_of) else { return };
@@ -412,7 +422,7 @@ fn encode_picture(out: &mut BodyDraft, data: &VendorData, picture: Option<&Media
     out.push(b'}');
 }
 
-/// The vendor's own items in a message. Only the vendor understands them.
+/// The vendor's own items in a message.
 fn items(message: &Message) -> impl Iterator<Item = ObjectMembers<'_>> {
     message.blocks().iter().filter_map(|block| match block {
         Block::Vendor(data) if data.wire() == WIRE => Some(ObjectMembers::of(data.json())),
@@ -461,13 +471,13 @@ fn has_refusal(message: &Message) -> bool {
     })
 }
 
-/// Whether a text with this vendor data is a refusal by the model itself.
+/// Whether the text with this vendor data is the model's own refusal.
 fn is_refusal(kept: &str) -> bool {
     ObjectMembers::of(kept).get("refusal").is_some()
 }
 
-/// Writes a block. `thinking` says whether the thinking of this message is sent. If not, the items get no ids: from an
-/// id, the vendor would notice that the thinking before the item is missing, and would refuse the request.
+/// Writes a block. Without `thinking`, the request does not contain this message's thinking, and the items get no ids.
+/// The vendor refuses an item with an id if the thinking before the item is missing.
 fn encode_block(out: &mut BodyDraft, block: &Block, thinking: bool, loaded: &LoadedTools<'_>) {
     match block {
         Block::Text(text) => encode_text(out, text, thinking),
@@ -486,8 +496,8 @@ fn encode_block(out: &mut BodyDraft, block: &Block, thinking: bool, loaded: &Loa
                 return;
             }
             let kind = text_of(ObjectMembers::of(&json).get("type"));
-            // Items of these types are normally stored in blocks of other kinds. From vendor data, such an item would
-            // be sent without an id and without a result, so it is left out.
+            // Items of these types normally have their own kinds of blocks. Such an item in vendor data is left out,
+            // because the request would contain no result for the item.
             let is_own = ["function_call", "custom_tool_call", "reasoning", "message"];
             let is_own = is_own.contains(&kind.trim_end_matches("_output"));
             if !kind.is_empty() && !is_own {
@@ -495,7 +505,7 @@ fn encode_block(out: &mut BodyDraft, block: &Block, thinking: bool, loaded: &Loa
                 raw(out, &json);
             }
         }
-        // Only user messages contain files, and only tool results answer calls.
+        // A message of the model contains no files and no results in requests.
         Block::Image(_) | Block::Audio(_) | Block::Document(_) | Block::ToolResult(_) => {}
     }
 }
@@ -521,8 +531,7 @@ fn encode_user(out: &mut BodyDraft, message: &Message, to: Recipient<'_>) {
     raw(out, "]}");
 }
 
-/// Writes a text of the model. The item contains the phase in which the vendor sent the text, and the vendor's id if
-/// `with_id` is set.
+/// Writes a text of the model, with the vendor's phase of the text. With `with_id`, also writes the vendor's id.
 fn encode_text(out: &mut BodyDraft, text: &TextBlock, with_id: bool) {
     if text.text().trim().is_empty() {
         return;
@@ -556,8 +565,8 @@ fn encode_text(out: &mut BodyDraft, text: &TextBlock, with_id: bool) {
     out.push(b'}');
 }
 
-/// Writes encrypted thinking. Other thinking is left out, because the vendor stores nothing and could not find such
-/// thinking by its id.
+/// Writes encrypted thinking. Leaves out other thinking, because the vendor stores nothing and cannot find the thinking
+/// by its id.
 fn encode_reasoning(out: &mut BodyDraft, reasoning: &ReasoningBlock) {
     let Some(json) = ours(reasoning.vendor()) else { return };
     let members = ObjectMembers::of(&json);
@@ -568,7 +577,7 @@ fn encode_reasoning(out: &mut BodyDraft, reasoning: &ReasoningBlock) {
     raw(out, r#"{"type":"reasoning""#);
     for (name, value) in &members.0 {
         let is_taken = match &**name {
-            // The readable content is for display only, and the vendor does not accept it as input.
+            // The vendor does not accept the readable content as input.
             "type" | "content" | "status" | "summary" => false,
             "id" => value.get().starts_with('"'),
             _ => true,
@@ -594,13 +603,13 @@ fn encode_call(out: &mut BodyDraft, call: &ToolCall, with_id: bool) {
     if custom {
         member(out, "input", &text_of(Some(&surrogates::readable(call.arguments()))));
     } else {
-        // The protocol defines the arguments as text, but some servers parse this text as JSON.
+        // In the protocol, the arguments are any text, but some servers parse this text as JSON.
         member(out, "arguments", &object(call.arguments()));
     }
     for (name, value) in &members.0 {
         let id = text_of(Some(value.get()));
         let known = matches!(&**name, "type" | "call_id" | "name" | "arguments" | "input");
-        // The vendor refuses ids that do not have its own prefix.
+        // The vendor refuses ids with another prefix.
         let own = with_id && (id.starts_with("fc") || custom && id.starts_with("ctc"));
         let foreign = name == "id" && !own;
         if !known && !foreign && value.get() != "null" {
@@ -611,7 +620,7 @@ fn encode_call(out: &mut BodyDraft, call: &ToolCall, with_id: bool) {
     out.push(b'}');
 }
 
-/// Writes a call of the tool search, whose output will contain the found tools.
+/// Writes a call of the tool search. The output of this call will contain the found tools.
 fn encode_search(out: &mut BodyDraft, call: &ToolCall, with_id: bool) {
     let kept = ours(call.vendor()).unwrap_or_default();
     let id = text_of(ObjectMembers::of(&kept).get("id"));
@@ -640,7 +649,7 @@ fn encode_loaded(out: &mut BodyDraft, result: &ToolResult, tools: &[&str]) {
     raw(out, "]}");
 }
 
-/// Whether the input of the call is free text. The result of such a call has an item type of its own.
+/// Whether the input of the call is free text. The result of such a call needs a separate item type.
 fn is_custom(call: &ToolCall) -> bool {
     let kept = ours(call.vendor()).unwrap_or_default();
     text_of(ObjectMembers::of(&kept).get("type")) == "custom_tool_call"
@@ -656,7 +665,7 @@ fn encode_result(out: &mut BodyDraft, result: &ToolResult, custom: bool, to: Rec
     key(out, "output");
     if to.shown(result.content()).next().is_none() {
         let words = to.text(result);
-        // Some servers with this protocol refuse a text of white space alone.
+        // Some servers with this protocol refuse an empty text or white space.
         match words.iter().all(|text| text.trim().is_empty()) {
             true => text(out, "(no output)"),
             false => texts(out, words.iter().map(|text| &**text), "\n"),
@@ -683,7 +692,7 @@ fn encode_words(out: &mut BodyDraft, text: &str) {
     }
 }
 
-/// Writes a file, or the text that replaces it.
+/// Writes a file, or the text that replaces the file.
 fn encode_media(out: &mut BodyDraft, kind: MediaKind, media: &Media, to: Recipient<'_>) {
     let (address, media) = match to.part_or_line(kind, media) {
         Err(words) => return encode_words(out, &words),
@@ -716,13 +725,13 @@ fn encode_media(out: &mut BodyDraft, kind: MediaKind, media: &Media, to: Recipie
             key(out, address);
             data_url(out, mime, data);
         }
-        // Text files were written as text above.
+        // The function has already written text files as text.
         MediaSource::Text { .. } => {}
     }
     out.push(b'}');
 }
 
-/// The vendor data as JSON, if it belongs to this wire and can be sent.
+/// The vendor data as JSON, if requests of this wire can contain the data.
 fn ours(data: Option<&VendorData>) -> Option<Cow<'_, str>> {
     data.filter(|data| data.wire() == WIRE).and_then(|data| sendable(data.json()))
 }

@@ -1,4 +1,4 @@
-//! One item of an answer while it arrives, with the data that later requests send back.
+//! One item of an arriving answer, with the data that later requests must contain.
 
 use super::WIRE;
 use crate::wire::{
@@ -51,7 +51,7 @@ impl ItemEventKind {
     }
 }
 
-/// The data of an event about an item. Fields that the event does not have are empty.
+/// The data of an event about an item. Missing fields are empty.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ItemEvent<'a> {
     /// The new part of the text.
@@ -60,13 +60,13 @@ pub(super) struct ItemEvent<'a> {
     pub(super) refusal: &'a str,
     pub(super) name: &'a str,
     pub(super) arguments: Option<&'a str>,
-    /// The index of the content part to which the event belongs. `summary_index` is the index of the part of the
-    /// summary.
+    /// The index of the event's content part (`content_index`), and of the event's part of the summary
+    /// (`summary_index`).
     pub(super) content_index: u64,
     pub(super) summary_index: u64,
 }
 
-/// One item of an answer while it arrives.
+/// One item of an arriving answer.
 #[derive(Debug)]
 pub(super) struct OpenItem {
     pub(super) index: Option<u64>,
@@ -79,22 +79,22 @@ pub(super) struct OpenItem {
 #[derive(Debug)]
 enum OpenItemKind {
     Message {
-        /// For each part: its index, and the text emitted so far.
+        /// The index and the emitted text of each part.
         parts: Vec<(u64, String)>,
         refused: bool,
         /// The number of citations emitted.
         cited: usize,
     },
     Reasoning {
-        /// The kind of thinking that is emitted (full or summary), and the index of its current part.
+        /// The kind of the emitted thinking (full or summary), and the index of the current part.
         part: Option<(ItemEventKind, u64)>,
     },
     Call {
         started: bool,
-        /// The id and the name, if they arrived without the start of the item.
+        /// The id and the name, if the start of the item is missing.
         id: String,
         name: String,
-        /// The arguments emitted or collected so far.
+        /// The emitted or collected arguments.
         sent: String,
         ended: bool,
         cut: bool,
@@ -103,13 +103,13 @@ enum OpenItemKind {
     Custom { started: bool },
     /// A tool search that the program runs.
     Search { started: bool, cut: bool },
-    /// An item that only the vendor understands. `wants`: the type and id of a call that the program has to answer.
-    /// `answers`: the `call_id` of any other item. If the item is a result, this is the id of its call.
+    /// An item that only the vendor understands. `wants` is the type and id of a call that the program has to answer.
+    /// `answers` is the `call_id` of any other item, such as a result.
     Opaque { wants: Option<(String, String)>, answers: String },
 }
 
 impl OpenItem {
-    /// An item of this type that begins with these members.
+    /// Creates an item of this type from the members of the first event.
     pub(super) fn new(
         index: Option<u64>,
         number: u32,
@@ -143,7 +143,7 @@ impl OpenItem {
         )
     }
 
-    /// The type and id of the item, if it asks the program to execute something.
+    /// The type and id of an item that the program has to execute; otherwise `None`.
     pub(super) fn awaited_result(&self) -> Option<&(String, String)> {
         match &self.kind {
             OpenItemKind::Opaque { wants, .. } => wants.as_ref(),
@@ -151,7 +151,7 @@ impl OpenItem {
         }
     }
 
-    /// The id of the call, if this item is the result of a call that the vendor has executed.
+    /// The call id of an item with the result of a vendor's call; otherwise `None`.
     pub(super) fn answered_call(&self) -> Option<&str> {
         match &self.kind {
             OpenItemKind::Opaque { answers, .. } => Some(answers),
@@ -164,8 +164,7 @@ impl OpenItem {
         matches!(self.kind, OpenItemKind::Call { started: false, .. })
     }
 
-    /// Emits the start of a call that has only arguments so far. If its name is missing, the model gets the error for
-    /// an unknown tool.
+    /// Emits a call whose start is missing. If the call has no name, the model gets the error for an unknown tool.
     pub(super) fn begin_unnamed(&mut self, out: &mut EventSink) -> Result<(), Error> {
         let OpenItemKind::Call { started, id, name, sent, .. } = &mut self.kind else {
             return Ok(());
@@ -255,7 +254,7 @@ impl OpenItem {
                 let Some((_, sent)) = parts.get_mut(at) else { return Ok(()) };
                 let text: &str = match what {
                     ItemEventKind::Text | ItemEventKind::Refusal => event.delta,
-                    // The rest of the text, which no delta contained.
+                    // The rest of the text, which is missing in the deltas.
                     ItemEventKind::TextDone => behind(event.text, sent).unwrap_or_default(),
                     _ => behind(event.refusal, sent).unwrap_or_default(),
                 };
@@ -268,7 +267,7 @@ impl OpenItem {
                     _ => event.content_index,
                 };
                 match part {
-                    // The summary repeats the thinking, so only the kind that came first is emitted.
+                    // The summary repeats the thinking, so only the first kind is emitted.
                     Some((known, _)) if *known != what => return Ok(()),
                     Some((_, last)) if *last != at => out.reasoning(number, "\n\n")?,
                     _ => {}
@@ -277,7 +276,7 @@ impl OpenItem {
                 out.reasoning(number, event.delta)
             }
             OpenItemKind::Call { started, name, sent, .. } => match what {
-                // This event only repeats the complete item, which was handled before.
+                // The complete item has already arrived, so this event is a repeat.
                 _ if self.done => Ok(()),
                 ItemEventKind::Arguments => {
                     sent.push_str(event.delta);
@@ -316,7 +315,7 @@ impl OpenItem {
         Ok(())
     }
 
-    /// Handles the complete item: emits what is still missing, and the data for sending the item back.
+    /// Handles the complete item: emits the missing parts, and the data for later requests.
     pub(super) fn done(
         &mut self,
         members: &ObjectMembers<'_>,
@@ -326,7 +325,7 @@ impl OpenItem {
         if std::mem::replace(&mut self.done, true) {
             return Ok(());
         }
-        // The first event of a tool search may not say whether the program or the vendor runs it.
+        // Only the complete item shows whether the program or the vendor runs a tool search.
         if matches!(self.kind, OpenItemKind::Opaque { .. })
             && text_of(members.get("type")) == "tool_search_call"
             && is_ours(members)
@@ -352,8 +351,8 @@ impl OpenItem {
                     out.citation(number, annotation)?;
                 }
                 annotations.retain(|annotation| sources::is_returnable(annotation));
-                // Annotations have offsets into one part, but all parts are sent back as one text. So annotations are
-                // kept only if the item has a single part.
+                // Annotations have offsets into one part, but later requests contain all parts as one text. So the
+                // annotations are kept only for an item with a single part.
                 let annotations = format!("[{}]", annotations.join(","));
                 let annotations = Some(("annotations", annotations.as_str()))
                     .filter(|(_, list)| texts == 1 && *list != "[]");
@@ -443,7 +442,7 @@ impl OpenItem {
         }
     }
 
-    /// Ends a call whose end the server did not send. Called when the answer is complete.
+    /// Ends a call without an end event. The decoder calls this method when the answer is complete.
     pub(super) fn close(&mut self, out: &mut EventSink) -> Result<(), Error> {
         self.begin_unnamed(out)?;
         if let OpenItemKind::Call { started: true, ended, cut: false, .. } = &mut self.kind
@@ -455,18 +454,18 @@ impl OpenItem {
     }
 }
 
-/// The part of `whole` after `sent`; `None` if `whole` does not begin with `sent`. A server may repeat a short `whole`
-/// with each event, so a `whole` that is too short must be detected without reading all of `sent`.
+/// The part of `whole` after `sent`; `None` if `whole` does not begin with `sent`. Each event may contain a short
+/// `whole`, so the function first compares the lengths, and does not read a long `sent` for each event.
 fn behind<'a>(whole: &'a str, sent: &str) -> Option<&'a str> {
-    // `sent` may contain marked surrogates of a character. They are four times as long as the character in `whole`.
+    // `sent` may contain marked surrogates, which are four times as long as the same character in `whole`.
     if whole.len() < sent.len() / 4 {
         return None;
     }
     whole.strip_prefix(&*surrogates::joined(sent))
 }
 
-/// Emits the part of the complete arguments that was not emitted before. If the complete arguments do not begin with
-/// the emitted arguments, the complete arguments replace them.
+/// Emits the new part of the complete arguments `all`. If `all` does not begin with the emitted arguments `sent`, `all`
+/// replaces the emitted arguments.
 fn rest_of(number: u32, all: &str, sent: &mut String, out: &mut EventSink) -> Result<(), Error> {
     match behind(all, sent) {
         Some(rest) => {
@@ -474,7 +473,7 @@ fn rest_of(number: u32, all: &str, sent: &mut String, out: &mut EventSink) -> Re
             sent.push_str(rest);
             Ok(())
         }
-        // An end event without arguments confirms the arguments before it.
+        // An end event without arguments confirms the emitted arguments.
         None if are_none(all) => Ok(()),
         None => {
             all.clone_into(sent);
@@ -483,9 +482,9 @@ fn rest_of(number: u32, all: &str, sent: &mut String, out: &mut EventSink) -> Re
     }
 }
 
-/// The type and id of an item that the program has to answer, according to the vendor's reference. These are requests
-/// for an approval, calls with a `call_id` (`shell_call`, `apply_patch_call`, `computer_call` and newer types), and
-/// calls whose `execution` is the client. Calls that the vendor executes itself are not included.
+/// The type and id of an item that the program has to answer, according to the vendor's reference: an approval request,
+/// a call with a `call_id` (`shell_call`, `apply_patch_call`, `computer_call` and newer types), or a call with the
+/// `execution` `client`. `None` for calls that the vendor executes.
 pub(super) fn wanted(members: &ObjectMembers<'_>) -> Option<(String, String)> {
     let kind = text_of(members.get("type"));
     if kind == "mcp_approval_request" {
@@ -498,10 +497,10 @@ pub(super) fn wanted(members: &ObjectMembers<'_>) -> Option<(String, String)> {
     (wants && executed_by != "server").then_some((kind, id))
 }
 
-/// The name of the tool for tool searches. The protocol has no name for this tool, only a type.
+/// The name of the search tool. The protocol has only a type for this tool, and no name.
 const SEARCH: &str = "tool_search";
 
-/// Whether the program has to run this tool search, and not the vendor.
+/// Whether the program, rather than the vendor, runs this tool search.
 fn is_ours(members: &ObjectMembers<'_>) -> bool {
     text_of(members.get("execution")) == "client" && !text_of(members.get("call_id")).is_empty()
 }
@@ -527,13 +526,14 @@ pub(super) fn is_call(kind: &str) -> bool {
     matches!(kind, "function_call" | "custom_tool_call" | "tool_search_call")
 }
 
-/// The id by which results refer to the call. It differs from the id of the item.
+/// The id of the call in results, which may differ from the id of the item.
 pub(super) fn call_id(members: &ObjectMembers<'_>) -> String {
     let id = text_of(members.get("call_id"));
     if id.is_empty() { text_of(members.get("id")) } else { id }
 }
 
-/// The arguments as text. The protocol sends a string that contains JSON, but some servers send the JSON itself.
+/// The arguments as text. In the protocol, the arguments are a string with JSON, but some servers send the JSON without
+/// a string.
 fn arguments(json: Option<&str>) -> String {
     match json {
         Some(json) if json.starts_with('{') => surrogates::escaped(json).into_owned(),

@@ -1,7 +1,7 @@
-//! The vendor's own summary: how it is requested, checked and sent back.
+//! Requests, checks and reuses the vendor's own summary.
 //!
-//! The summary is a list of items from the vendor: the user's messages unchanged, and one encrypted item for the rest.
-//! Each later request begins with this list, unchanged.
+//! The summary is a list of items from the vendor: the unchanged messages of the user, and one encrypted item for
+//! everything else. Each later request begins with this unchanged list.
 //!
 //! Source: <https://platform.openai.com/docs/guides/compaction>.
 
@@ -23,10 +23,10 @@ use crate::wire::{
 };
 use harness_core::{error::Error, provider::Request};
 
-/// The type of the encrypted item that replaces everything but the user's messages.
+/// The type of the encrypted item, which replaces everything except the user's messages.
 const ITEM: &str = "compaction";
 
-/// Encodes the body of a request for a summary. The settings of an answer are left out, because the vendor creates no
+/// Encodes the body of a request for a summary. Leaves out the settings for answers, because the vendor creates no
 /// answer.
 ///
 /// # Errors
@@ -56,8 +56,8 @@ pub fn encode_summary(request: &Request<'_>, options: &Options) -> Result<Encode
     })
 }
 
-/// Checks the items of the vendor's summary. Returns the JSON in which they are stored, or the reason why they cannot
-/// be used.
+/// Checks the items of the vendor's summary. Returns the JSON that stores these items, or the reason why the summary is
+/// not usable.
 pub(super) fn of_output(output: &[RawJson<'_>]) -> Result<String, String> {
     let mut summaries = 0_usize;
     for (at, item) in output.iter().enumerate() {
@@ -92,7 +92,7 @@ pub(super) fn of_output(output: &[RawJson<'_>]) -> Result<String, String> {
     Ok(format!(r#"{{"object":"{SUMMARY}","output":[{}]}}"#, items.join(",")))
 }
 
-/// The items of a summary; `None` if `json` is no summary.
+/// The items of a summary; `None` if `json` is not a summary.
 pub(super) fn items(json: &str) -> Option<Vec<&str>> {
     if !json.contains(SUMMARY) {
         return None;

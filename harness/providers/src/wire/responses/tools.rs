@@ -54,7 +54,8 @@ impl<'a> LoadedTools<'a> {
         format!(" found {}", all.join(","))
     }
 
-    /// The JSON definitions of the tools that this call has found.
+    /// The JSON definitions of the tools that this call has found. Empty if the model had all of them: then the call and
+    /// its result are sent like those of a function, because the vendor's output has no text.
     pub(super) fn by(&self, call: &str) -> Vec<&str> {
         let found = self.found.by(call).into_iter().flatten();
         found.filter_map(|name| self.definitions.get(&**name)).map(String::as_str).collect()

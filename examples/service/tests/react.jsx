@@ -1,0 +1,68 @@
+// A page with `useChat` of the AI SDK, in React, for this service. All that is not the look of a page is in `useService`.
+import { useChat } from '@ai-sdk/react';
+import { DefaultChatTransport } from 'ai';
+import { useEffect, useEffectEvent, useState } from 'react';
+import { createRoot } from 'react-dom/client';
+
+// glue begins
+const id = location.hash.slice(1);
+const transport = new DefaultChatTransport({ api: '/api/chat' });
+
+function useService() {
+  const chat = useChat({ id, transport });
+  // What the server has is what is shown, also what other tabs have said, and what was answered while the server was away.
+  const load = useEffectEvent(async (signal) => {
+    const response = await fetch(`/api/chat/${id}`, { signal }).catch(() => undefined);
+    const { messages, busy } = response?.ok ? await response.json() : {};
+    if (!messages || signal.aborted) return;
+    chat.setMessages(messages);
+    if (busy) chat.resumeStream();
+  });
+  useEffect(() => {
+    if (chat.status !== 'ready' && chat.status !== 'error') return;
+    const over = new AbortController();
+    load(over.signal);
+    const timer = setInterval(() => load(over.signal), 1000);
+    return () => { clearInterval(timer); over.abort(); };
+  }, [chat.status]);
+  const answer = async (approval, approved) => {
+    await chat.addToolApprovalResponse({ id: approval.id, approved });
+    await chat.sendMessage();
+  };
+  // `stop` of `useChat` only closes the connection.
+  const stop = () => fetch(`/api/chat/${id}/stop`, { method: 'POST', headers: { 'content-type': 'application/json' } });
+  return { ...chat, answer, stop };
+}
+// glue ends
+
+function Part({ part, answer }) {
+  if (part.type === 'text') return <p>{part.text}</p>;
+  if (!part.toolCallId) return null;
+  const asks = part.state === 'approval-requested';
+  return (
+    <p className="call">
+      {part.type}: {part.state} {JSON.stringify(part.output ?? part.input)}
+      {asks && <button className="allow" onClick={() => answer(part.approval, true)}>Allow</button>}
+      {asks && <button className="deny" onClick={() => answer(part.approval, false)}>Deny</button>}
+    </p>
+  );
+}
+
+function Page() {
+  const { messages, status, error, sendMessage, answer, stop } = useService();
+  const [words, setWords] = useState('');
+  const say = (event) => { event.preventDefault(); sendMessage({ text: words }); setWords(''); };
+  return (
+    <main>
+      <div id="log">
+        {messages.map((message) => (
+          <section key={message.id}>{message.parts.map((part, at) => <Part key={at} part={part} answer={answer} />)}</section>
+        ))}
+      </div>
+      <p id="status">{status} {error?.message}</p>
+      <form onSubmit={say}><input id="words" value={words} onChange={(event) => setWords(event.target.value)} /></form>
+      <button id="stop" hidden={status === 'ready'} onClick={stop}>Stop</button>
+    </main>
+  );
+}
+createRoot(document.body.appendChild(document.createElement('div'))).render(<Page />);

@@ -1,0 +1,310 @@
+//! Compares two traces: the first fact that differs.
+
+use std::collections::{HashMap, HashSet};
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::{Happened, TraceEvent, WaitsFor};
+
+/// The first fact in which two traces differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Difference {
+    /// The index of the event in the first trace. `None` if the first trace ends before.
+    pub left: Option<usize>,
+    /// The index of the event in the second trace. `None` if the second trace ends before.
+    pub right: Option<usize>,
+}
+
+/// Finds the first fact in which two traces differ: what the user or the model said, a call with its arguments, a decision,
+/// a result, or a change of what is sent. Returns `None` if all facts are equal.
+///
+/// Times, tokens, names of models, and ids that are new in each run are not compared, nor are events without a fact, such
+/// as the start of a turn or a retry. Calls that run at the same time are compared in the order in which the model made
+/// them, and the run of an agent in a call before the result of the call.
+///
+/// ```
+/// use harness::{Agent, testing::{ScriptedProvider, reply}, trace};
+///
+/// # tokio::runtime::Runtime::new()?.block_on(async {
+/// let run = async |text: &str| {
+///     let agent = Agent::builder(ScriptedProvider::new([reply().text(text)])).build()?;
+///     Ok::<_, Box<dyn std::error::Error>>(agent.run("Hello.").await?.trace().events().to_vec())
+/// };
+/// let (one, same, other) = (run("Hi.").await?, run("Hi.").await?, run("Ho.").await?);
+/// assert_eq!(trace::first_difference(&one, &same), None);
+/// let differs = trace::first_difference(&one, &other).ok_or("a difference")?;
+/// assert!(matches!(
+///     differs.left.and_then(|at| one.get(at)).map(|event| &event.what),
+///     Some(trace::Happened::ModelReplied { text, .. }) if text == "Hi.",
+/// ));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn first_difference(left: &[TraceEvent], right: &[TraceEvent]) -> Option<Difference> {
+    let [left, right] = differing_facts(left, right)?.map(|fact| fact.map(|fact| fact.event));
+    Some(Difference { left, right })
+}
+
+/// The first facts in which two traces differ. `None` stands for the end of a trace.
+pub(super) fn differing_facts(
+    left: &[TraceEvent],
+    right: &[TraceEvent],
+) -> Option<[Option<ComparedFact>; 2]> {
+    let (mut left, mut right) = (facts(left).into_iter(), facts(right).into_iter());
+    loop {
+        match (left.next(), right.next()) {
+            (None, None) => return None,
+            (Some(left), Some(right)) if left.members == right.members => {}
+            (left, right) => return Some([left, right]),
+        }
+    }
+}
+
+/// What is compared of an event.
+#[derive(Serialize)]
+pub(super) struct ComparedFact {
+    /// The index of the event.
+    event: usize,
+    /// The members that are compared.
+    members: Map<String, Value>,
+    /// The number of the call that the fact ends, in its run.
+    #[serde(skip)]
+    ends: Option<usize>,
+}
+
+/// The calls of one conversation, numbered in the order in which the model made them.
+#[derive(Default)]
+struct NumberedCalls<'a> {
+    /// The numbers by id. A later call with the same id replaces the earlier one.
+    numbers: HashMap<&'a str, usize>,
+    count: usize,
+}
+
+impl<'a> NumberedCalls<'a> {
+    fn number(&mut self, call: &'a str) -> usize {
+        self.numbers.get(call).copied().unwrap_or_else(|| self.add(call))
+    }
+
+    fn add(&mut self, call: &'a str) -> usize {
+        self.count = self.count.saturating_add(1);
+        self.numbers.insert(call, self.count);
+        self.count
+    }
+}
+
+#[derive(Default)]
+struct ComparedRun {
+    facts: Vec<ComparedFact>,
+    /// The facts about calls since the last fact about no call, each with the number of its call.
+    open: Vec<(usize, ComparedFact)>,
+    /// The runs of agents in calls, by the number of the call.
+    inside: HashMap<usize, Vec<usize>>,
+}
+
+impl ComparedRun {
+    /// Puts the facts about calls into the order of the calls.
+    fn close(&mut self) {
+        self.open.sort_by_key(|(call, _)| *call);
+        self.facts.extend(self.open.drain(..).map(|(_, fact)| fact));
+    }
+
+    fn add<'a>(&mut self, calls: &mut NumberedCalls<'a>, at: usize, what: &'a Happened) {
+        if let Happened::ModelReplied { calls: made, .. }
+        | Happened::Interrupted { calls: made, .. } = what
+        {
+            self.close();
+            for call in made {
+                calls.add(&call.call);
+            }
+        }
+        let Some((call, mut members)) = compared(what) else { return };
+        for ids in ["in_doubt", "runs_again"] {
+            for id in members.get_mut(ids).and_then(Value::as_array_mut).into_iter().flatten() {
+                *id = id.as_str().and_then(|id| calls.numbers.get(id)).copied().into();
+            }
+        }
+        let mut fact = ComparedFact { event: at, members, ends: None };
+        let Some(call) = call else {
+            self.close();
+            self.facts.push(fact);
+            return;
+        };
+        let number = calls.number(call);
+        fact.members.insert("call".to_owned(), number.into());
+        let ends = matches!(what, Happened::CallFinished { .. } | Happened::CallSettled { .. });
+        fact.ends = ends.then_some(number);
+        self.open.push((number, fact));
+    }
+}
+
+/// The facts of a trace in the order in which they are compared. The time is linear in the number of events, apart from
+/// sorting.
+fn facts(events: &[TraceEvent]) -> Vec<ComparedFact> {
+    // The runs of a conversation share the numbers of its calls. A call can end in a later run.
+    let mut conversations: HashMap<&str, &str> = HashMap::new();
+    let mut whole: HashSet<&str> = HashSet::new();
+    for event in events {
+        match &event.what {
+            Happened::RunStarted { conversation, .. } => {
+                let name = conversation.as_deref().unwrap_or(&event.run);
+                conversations.insert(&event.run, name);
+            }
+            Happened::ModelReplied { .. } | Happened::CallFinished { .. } => {}
+            _ => continue,
+        }
+        whole.insert(&event.run);
+    }
+    let conversation_of = |run| conversations.get(run).copied().unwrap_or(run);
+    let mut calls: HashMap<&str, NumberedCalls<'_>> = HashMap::new();
+    let mut runs: Vec<ComparedRun> = Vec::new();
+    let mut places: HashMap<&str, usize> = HashMap::new();
+    let mut tops = Vec::new();
+    for (at, event) in events.iter().enumerate() {
+        // An answer of an inbox is in no run. The run that reads it tells it again.
+        if !whole.contains(&*event.run) {
+            continue;
+        }
+        let place = *places.entry(&event.run).or_insert(runs.len());
+        if place == runs.len() {
+            runs.push(ComparedRun::default());
+        }
+        if let Happened::RunStarted { caller, .. } = &event.what {
+            let outer = caller.as_ref().and_then(|caller| {
+                let outer = runs.get_mut(*places.get(&*caller.run)?)?;
+                let number = calls.get_mut(conversation_of(&caller.run))?.number(&caller.call);
+                outer.inside.entry(number).or_default().push(place);
+                Some(())
+            });
+            if outer.is_none() {
+                tops.push(place);
+            }
+        }
+        if let Some(run) = runs.get_mut(place) {
+            run.add(calls.entry(conversation_of(&event.run)).or_default(), at, &event.what);
+        }
+    }
+    let mut inside: Vec<HashMap<usize, Vec<usize>>> = Vec::new();
+    let mut left: Vec<_> = Vec::new();
+    for mut run in runs {
+        run.close();
+        inside.push(run.inside);
+        left.push(run.facts.into_iter());
+    }
+    let mut found = Vec::new();
+    // A damaged trace can have runs that are inside of each other. Each fact is taken once, whatever run is inside which.
+    for top in tops.into_iter().chain(0..left.len()) {
+        let mut stack = vec![(top, None)];
+        while let Some((run, fact)) = stack.pop() {
+            found.extend(fact);
+            while let Some(fact) = left.get_mut(run).and_then(Iterator::next) {
+                let below = fact.ends.and_then(|call| inside.get_mut(run)?.remove(&call));
+                let Some(below) = below else {
+                    found.push(fact);
+                    continue;
+                };
+                // The runs of the agents come first, then this fact, then the rest of its run.
+                stack.push((run, Some(fact)));
+                stack.extend(below.into_iter().rev().map(|run| (run, None)));
+                break;
+            }
+        }
+    }
+    found
+}
+
+/// The members of an event that are compared, and the call that the event is about. `None` for an event without a fact.
+fn compared(what: &Happened) -> Option<(Option<&str>, Map<String, Value>)> {
+    let call = match what {
+        Happened::RunStarted { said: Some(_), .. }
+        | Happened::ModelReplied { .. }
+        | Happened::Interrupted { .. }
+        | Happened::Reopened { .. }
+        | Happened::Forked { .. }
+        | Happened::Steered { .. }
+        | Happened::AnswerAccepted {}
+        | Happened::AnswerRejected { .. }
+        | Happened::ContextCleared { .. }
+        | Happened::ContextCompacted { .. }
+        | Happened::CompactionFailed { .. }
+        | Happened::VendorSummaryRefused { .. }
+        | Happened::ContextOverflowed { .. }
+        | Happened::ContextPinned { .. }
+        | Happened::PrefixChanged { .. } => None,
+        Happened::CallDecided { call, .. }
+        | Happened::CallWaits { call, .. }
+        | Happened::CallAnswered { call, .. }
+        | Happened::CallSettled { call, .. }
+        | Happened::CallCleared { call, .. }
+        | Happened::CallUndecided { call, .. }
+        | Happened::GrantRevoked { call, .. }
+        | Happened::ToolsFound { call, .. }
+        | Happened::CallEnded { call, .. }
+        | Happened::CallFinished { call, .. } => Some(&**call),
+        // The fact of a start is older than the start, and the run's own events have no fact.
+        Happened::CallStarted { .. }
+        | Happened::RunStarted { said: None, .. }
+        | Happened::TurnStarted { .. }
+        | Happened::AnswerBegan { .. }
+        | Happened::CallQueued { .. }
+        | Happened::CallProgressed { .. }
+        | Happened::CallDropped { .. }
+        | Happened::ReconcileFailed { .. }
+        | Happened::Hold { .. }
+        | Happened::Appended { .. }
+        | Happened::Retried { .. }
+        | Happened::FellBack { .. }
+        | Happened::ParameterDropped { .. }
+        | Happened::Discarded { .. }
+        | Happened::LimitNear { .. }
+        | Happened::LimitUnknown { .. }
+        | Happened::RunEnded { .. }
+        | Happened::LinesLost { .. }
+        | Happened::Unknown => return None,
+    };
+    let Ok(Value::Object(mut members)) = serde_json::to_value(what) else { return None };
+    members.retain(|member, _| match what {
+        Happened::RunStarted { .. } => matches!(&**member, "event" | "said"),
+        // The question is the name of the agent's conversation.
+        Happened::CallWaits { awaited: WaitsFor::Agent, .. } if member == "question" => false,
+        _ => !NOT_COMPARED.contains(&&**member),
+    });
+    if let Some(Value::Object(by)) = members.get_mut("by") {
+        by.retain(|member, _| !NOT_COMPARED.contains(&&**member));
+    }
+    if let Some(Value::Object(cause)) = members.get_mut("cause") {
+        cause.remove("call");
+    }
+    for call in members.get_mut("calls").and_then(Value::as_array_mut).into_iter().flatten() {
+        if let Some(call) = call.as_object_mut() {
+            call.remove("call");
+        }
+    }
+    Some((call, members))
+}
+
+/// The members of events that can differ between two runs in which the same happened.
+const NOT_COMPARED: &[&str] = &[
+    "after",
+    "always",
+    "answer_way",
+    "at",
+    "at_ms",
+    "before",
+    "call",
+    "context",
+    "elsewhere",
+    "from",
+    "model",
+    "provider",
+    "ran_us",
+    "response",
+    "since_ms",
+    "tokens",
+    "turn",
+    "until_ms",
+    "usage",
+    "waited_ms",
+];
