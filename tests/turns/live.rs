@@ -2,7 +2,10 @@
 
 use std::{
     future::poll_fn,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     task::Poll,
 };
 
@@ -29,16 +32,19 @@ fn tool(name: &'static str, effect: SideEffect, done: &Arc<Mutex<Vec<&'static st
 
 /// An agent that reads twice, asks a person before it sends something, and then answers.
 fn agent(done: &Arc<Mutex<Vec<&'static str>>>) -> Agent {
-    let model = ScriptedProvider::answering(|request| {
+    let answers = AtomicUsize::new(0);
+    let model = ScriptedProvider::answering(move |request| {
+        // No two answers are equal.
+        let number = (answers.fetch_add(1, Ordering::Relaxed) + 1).to_string();
         let asked = request.messages().iter().filter(|said| said.results().next().is_some());
         match asked.count() {
             0 => reply()
                 .reasoning("Hm.")
-                .text_in(["I ", "look"])
+                .text_in(["I look ", &number])
                 .call_with_id("a", "look", json!({}))
                 .call_with_id("b", "look", json!({})),
-            1 => reply().text_in(["I se", "nd"]).call_with_id("c", "send", json!({})),
-            _ => reply().text_in(["It ", "is ", "done."]),
+            1 => reply().text_in(["I send ", &number]).call_with_id("c", "send", json!({})),
+            _ => reply().text_in(["It ", "is done ", &number]),
         }
     });
     Agent::builder(model)
@@ -223,7 +229,7 @@ async fn words_are_seen_before_their_facts_and_taken_back_where_these_never_come
     let mut watcher = live.watch();
     let lost = steps.act().await.expect("facts");
     let shown = page(&mut watcher);
-    assert!(shown.contains(&"text I look".to_owned()), "{shown:?}");
+    assert!(shown.contains(&"text I look 1".to_owned()), "{shown:?}");
     drop(lost);
     let stopped = steps.give_up(InterruptCause::Program).expect("it goes on");
     steps.apply(stopped).expect("facts");
