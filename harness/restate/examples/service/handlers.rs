@@ -71,10 +71,12 @@ pub(crate) async fn serve(
     });
     let worker = HttpServer::new(Endpoint::builder().bind(worker).build());
     let service = Service { chats, admin: at.admin, http: reqwest::Client::new(), price };
+    let (pages, engine) = (listen(at.pages)?, listen(at.worker)?);
+    println!("http://{}", pages.local_addr()?);
     tokio::select! {
-        served = axum::serve(listen(at.pages)?, app(service, users)) => Ok(served?),
+        served = axum::serve(pages, app(service, users)) => Ok(served?),
         // It ends at Ctrl-C.
-        () = worker.serve(listen(at.worker)?) => Ok(()),
+        () = worker.serve(engine) => Ok(()),
     }
 }
 

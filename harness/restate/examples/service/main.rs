@@ -41,6 +41,5 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     if let Some(why) = why {
         println!("a scripted model answers: {why}");
     }
-    println!("http://{}", at.pages);
     serve(agent, price, users, at, |_, _, steps| steps).await
 }
