@@ -7,6 +7,7 @@ mod counts;
 mod ends;
 mod files;
 mod fragments;
+mod live;
 mod thinking;
 
 use std::sync::{

@@ -45,5 +45,8 @@ pub use self::{
         sent_prefix::PrefixPolicy,
         steering::Steering,
     },
-    steps::steps::Steps,
+    steps::{
+        live::{LiveEvents, LiveWatcher},
+        steps::Steps,
+    },
 };

@@ -221,6 +221,7 @@ impl Conversation {
     /// messages within a day have the same `key`, only the first message begins a run, and all of them return its end.
     /// This is true even if the conversation was deleted meanwhile. A key has 1 to 1,024 bytes.
     ///
+    /// # Errors
     /// Fails if the run cannot begin or the engine cannot be reached. Fails with [`ClientError::Refused`], before
     /// anything is sent, if the message has more than 8 MiB.
     pub async fn send(

@@ -12,7 +12,7 @@ use crate::{Event, EventBuf, Numbered, events::numbered::run_name};
 const REPORTS: usize = 256;
 
 /// The events of one run.
-pub(super) struct RunLog {
+pub(crate) struct RunLog {
     name: Arc<str>,
     state: Mutex<LogState>,
 }
@@ -52,7 +52,7 @@ impl LoggedEvent {
 }
 
 impl RunLog {
-    pub(super) fn new() -> Arc<Self> {
+    pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self { name: run_name(), state: Mutex::default() })
     }
 
@@ -68,7 +68,7 @@ impl RunLog {
     }
 
     /// Adds an event to the log, or joins it to the last one.
-    pub(super) fn push(&self, event: Event<'_>) {
+    pub(crate) fn push(&self, event: Event<'_>) {
         let mut log = self.lock();
         log.event_count = log.event_count.saturating_add(1);
         let number = log.event_count;
@@ -96,11 +96,11 @@ impl RunLog {
     }
 
     /// Records that the run adds no more events.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         self.lock().ended = true;
     }
 
-    pub(super) fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         self.lock().ended
     }
 
@@ -149,7 +149,7 @@ impl LogState {
 
 /// How far a watcher has read the log of a run.
 #[derive(Clone, Copy, Default)]
-pub(super) struct LogCursor {
+pub(crate) struct LogCursor {
     /// The number of the last event that was read.
     seen: u64,
     /// How many bytes of the last event's text the watcher has read. Later pieces may be joined to that text.
@@ -167,7 +167,7 @@ impl LogCursor {
     }
 
     /// The next event, with all text that was joined to it. `None` if the watcher has read all events.
-    pub(super) fn next(&mut self, run: &RunLog) -> Option<Numbered> {
+    pub(crate) fn next(&mut self, run: &RunLog) -> Option<Numbered> {
         let log = run.lock();
         let at = log.entries.partition_point(|kept| kept.last <= self.seen);
         let LoggedEvent { first, last, event, .. } = log.entries.get(at)?;

@@ -3,8 +3,8 @@
 
 #[expect(clippy::module_inception, reason = "the file is named after the one type in it")]
 mod chats;
-mod log;
-mod replay;
+pub(crate) mod log;
+pub(crate) mod replay;
 mod send;
 mod serve;
 mod slot;

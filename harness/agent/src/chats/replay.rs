@@ -4,7 +4,7 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use crate::{
-    Action, Event, Inbox, Machine, Numbered, Outcome,
+    Action, Event, EventBuf, Inbox, Machine, Numbered, Outcome,
     events::{announcements::announce_fact, numbered::run_name},
     machine::folding::{AT_ONCE, for_each_fact, unreadable},
     run::prefix::changed,
@@ -95,8 +95,9 @@ pub(super) async fn last_run(facts: &[Envelope]) -> usize {
     0
 }
 
+/// Makes events from the facts of a conversation, one fact after the other.
 #[derive(Default)]
-struct FactReplay {
+pub(crate) struct FactReplay {
     machine: Machine,
     events: Vec<Numbered>,
     /// Whether the replay makes events from the current facts.
@@ -108,6 +109,24 @@ struct FactReplay {
 }
 
 impl FactReplay {
+    /// The events of the next fact. Events between two runs belong to a run that was resumed.
+    pub(crate) fn events_of(&mut self, envelope: &Envelope) -> Result<Vec<EventBuf>, Error> {
+        self.shown = true;
+        self.run.get_or_insert_with(|| (run_name(), 0));
+        self.apply_fact(&envelope.fact()?, envelope.at)?;
+        Ok(self.take_events())
+    }
+
+    /// The end of the run, if the facts so far contain it.
+    pub(crate) fn end(&mut self) -> Option<EventBuf> {
+        self.add_end();
+        self.take_events().pop()
+    }
+
+    fn take_events(&mut self) -> Vec<EventBuf> {
+        self.events.drain(..).map(|numbered| numbered.event).collect()
+    }
+
     fn tell(&mut self, event: Event<'_>) {
         if !self.shown {
             return;

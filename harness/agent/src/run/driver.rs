@@ -181,7 +181,15 @@ impl<'a> RunDriver<'a> {
 
     /// A driver for one action of another driver. Dropping the driver does not change the conversation.
     pub(crate) fn for_one_action(state: &'a mut ConversationState) -> Self {
-        let mut run = Self::new(state, RunWatcher::default(), StopTokens::default(), None);
+        Self::for_watched_action(state, RunWatcher::default())
+    }
+
+    /// Like [`for_one_action`](Self::for_one_action), with watchers that get the events of the action.
+    pub(crate) fn for_watched_action(
+        state: &'a mut ConversationState,
+        watch: RunWatcher<'a>,
+    ) -> Self {
+        let mut run = Self::new(state, watch, StopTokens::default(), None);
         run.end.ended = true;
         run
     }

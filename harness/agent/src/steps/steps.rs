@@ -12,6 +12,7 @@ use crate::{
     approval::{CallResolution, ResolvedCall, doubtful_calls, in_doubt, waiting},
     compaction::window::edit_context,
     conversation::{durable::DurableState, spilling::LargeResultStore, state::ConversationState},
+    events::watcher::RunWatcher,
     output::{
         answer_check::{check_answer, check_output_options, check_output_spec},
         spec::OutputSpec,
@@ -24,6 +25,7 @@ use crate::{
         kept_places::KeptPlaces,
         step::{RunStep, next_step},
     },
+    steps::live::LiveEvents,
 };
 use harness_core::{
     error::{Error, ErrorKind},
@@ -114,6 +116,8 @@ pub struct Steps {
     values: SharedValues,
     limits: Option<Limits>,
     pub(crate) output_spec: Option<OutputSpec>,
+    /// Who gets the events of actions and facts.
+    live: Option<Arc<LiveEvents>>,
     /// The name of the run in which the actions are traced.
     traced: Arc<str>,
 }
@@ -149,6 +153,7 @@ impl Agent {
             values: SharedValues::default(),
             limits: None,
             output_spec: None,
+            live: None,
             traced: new_run().into(),
         };
         steps.apply(facts).map_err(|err| {
@@ -201,6 +206,15 @@ impl Steps {
     {
         let output_spec = self.output_spec.get_or_insert_default();
         output_spec.verifier = Some((most, verifier_of_text(verify)));
+        self
+    }
+
+    /// Passes events to the watchers in this process: those of each [action](Self::act) while it goes on, and
+    /// those of all [applied](Self::apply) facts. See [`LiveEvents`].
+    #[must_use]
+    pub fn report_to(mut self, live: &Arc<LiveEvents>) -> Self {
+        live.apply_known(&self.facts);
+        self.live = Some(Arc::clone(live));
         self
     }
 
@@ -260,6 +274,9 @@ impl Steps {
                 self.kept.all().clear();
             }
             Arc::make_mut(&mut self.facts).push(envelope);
+        }
+        if let Some(live) = &self.live {
+            live.apply_known(&self.facts);
         }
         Ok(())
     }
@@ -374,6 +391,7 @@ impl Steps {
         let started = self.machine.started().map(|call| self.starts.get(call.id()).copied());
         let started: Vec<Option<StartFact>> = started.collect();
         let idle = self.machine.next() == Action::AwaitUser;
+        let (live, facts) = (self.live.clone(), self.facts.len());
         async move {
             if idle {
                 return Err(Error::new(
@@ -397,7 +415,10 @@ impl Steps {
                 Action::AwaitResults => claim_calls(started, life, &begun)?,
                 _ => None,
             };
-            let mut run = RunDriver::for_one_action(&mut state);
+            let watch = live.map_or_else(RunWatcher::default, |live| {
+                RunWatcher::default().after(move |event| live.report(life, facts, event))
+            });
+            let mut run = RunDriver::for_watched_action(&mut state, watch);
             run.calls.calls_from_previous_process =
                 run.state.approvals.calls_from_previous_process.clone();
             run.calls.kept = kept;

@@ -16,7 +16,7 @@ use std::{
 use harness::{
     CallOutcome,
     agent::Machine,
-    journal::{Fact, Envelope},
+    journal::{Envelope, Fact},
     testing::Harm,
 };
 use harness_restate::{Client, Conversation, Facts};
@@ -58,7 +58,7 @@ fn in_path() -> Option<PathBuf> {
 }
 
 /// A port that nobody uses, and that was not given to anybody in this process.
-fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     static GIVEN: std::sync::Mutex<Vec<u16>> = std::sync::Mutex::new(Vec::new());
     let mut given = GIVEN.lock().expect("unpoisoned");
     loop {
@@ -204,7 +204,7 @@ impl Engine {
         format!("http://127.0.0.1:{}", self.ports[0])
     }
 
-    fn admin(&self, what: &str) -> String {
+    pub fn admin(&self, what: &str) -> String {
         format!("http://127.0.0.1:{}/{what}", self.ports[1])
     }
 
@@ -419,7 +419,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    fn keep(mut command: Command, world: Arc<tempfile::TempDir>, name: &'static str) -> Self {
+    pub fn keep(mut command: Command, world: Arc<tempfile::TempDir>, name: &'static str) -> Self {
         let lives = world.path().join(name);
         let keeper = tokio::spawn(async move {
             loop {

@@ -1,7 +1,7 @@
 //! An agent whose model follows a script and whose tools write down what happened.
 //!
 //! What it does depends on what it is told: "Go." calls tools of each kind, and one of them waits for a person;
-//! "Think." answers too slowly to be waited for; "Work." calls a tool that is as slow; "Big." calls one whose result
+//! "Think." answers too slowly to be waited for, and "Say it slowly." so slowly that one can kill it meanwhile; "Work." calls a tool that is as slow; "Big." calls one whose result
 //! the engine cannot take (with `BIG` set); "Ask an agent." calls an agent that is a tool; "Look." reads so much that
 //! results are cleared, and "Tell 1." and so on until the conversation is summed up; "Fail." gets an error of the
 //! provider; "Pay." calls a tool that can find out what became of it, in which it takes too long to be waited for;
@@ -25,7 +25,7 @@ use harness::{
     Agent, Error, ErrorKind, Message, Role, SideEffect, SideEffects, Tool,
     agent::Steps,
     context::Window,
-    policy::{Guardrails, Limits, ApprovalRequest},
+    policy::{ApprovalRequest, Guardrails, Limits},
     testing::{RecordedRequest, ScriptedProvider, ScriptedReply, reply},
     tool::{Reconciled, ToolLimits, ToolSearch},
 };
@@ -274,6 +274,9 @@ fn script(request: &RecordedRequest) -> ScriptedReply {
         }),
         None if text == "Fail." => reply().error(Error::new(ErrorKind::Api, "the model is ill")),
         None if text == "Think." => reply().text("Well").pause(SLOW).text("."),
+        None if text == "Say it slowly." => {
+            reply().text_in(["We", "ll"]).pause(Duration::from_secs(2)).text(", done.")
+        }
         None => reply().text("Done."),
     }
 }
