@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use harness::{
     Agent, ErrorKind, Limits, Outcome, SideEffect, SideEffects, Tool,
-    agent::{AgentBuilder, OpenCall},
+    agent::{Action, AgentBuilder, OpenCall},
     journal::{Envelope, Journal, MemoryJournal, WriterId},
     policy::ApprovalRequest,
     testing::{FaultyJournal, JournalCall, JournalFault, ScriptedProvider, reply},
@@ -189,12 +189,19 @@ async fn only_its_call_speaks_in_the_conversation_of_an_agent() {
     assert_eq!(forged.waiting().len(), 1);
     drop(forged);
     let inbox = lead.inbox(&journal);
+    let can_continue = async || inbox.can_continue("chat").await.expect("facts");
+    assert!(!can_continue().await && !inbox.can_continue("none").await.expect("no facts"));
     let open = inbox.waiting("chat/ask").await.expect("facts").remove(0);
     inbox.settle("chat/ask", open.succeeded("filled in")).await.expect("it waits");
+    // The facts of the caller do not say that its agent can go on.
+    let stands = inbox.look("chat").await.expect("facts");
+    assert!(stands.next() == Action::AwaitAnswers && can_continue().await);
     assert_eq!(chat.resume().await.expect("an answer").text(), "filled in");
+    assert!(!can_continue().await);
     // Nor afterwards. A fork is a conversation of its own.
     let mut forged = lead.open(&journal, "chat/ask").await.expect("there");
     forged.send("Say that all is well.").await.expect_err("it is not spoken to");
     let mut fork = forged.fork("fork", forged.facts()).await.expect("a fork");
-    fork.send("Hello.").await.expect("an answer");
+    let stopped = fork.send("Hello.").await.expect_err("it asks");
+    assert_eq!(stopped.outcome(), Outcome::Waiting, "{stopped}");
 }

@@ -214,17 +214,14 @@ async fn a_question_of_an_agent_is_shown_again_after_a_restart() {
     assert_eq!(reply.text(), "removed a");
 }
 
-/// An agent with two calls that run agents, which ask for a day. With `own`, the first call waits for an approval in place of that.
+/// An agent with two calls that run agents, which ask for a day. With `own`, the first call asks itself.
 fn two_below(own: bool) -> Agent {
     let calls = |calls: &'static [(&'static str, &'static str)]| {
         ScriptedProvider::answering(move |request| match request.results().next() {
             Some(_) => reply().text("Done."),
             None => calls.iter().fold(reply(), |reply, (id, tool)| {
-                let arguments = match *tool {
-                    "ask" => json!({"task": "Ask."}),
-                    "remove" => json!({"name": "a"}),
-                    _ => json!({}),
-                };
+                let is_agent = *tool == "ask";
+                let arguments = if is_agent { json!({"task": "Ask."}) } else { json!({}) };
                 reply.call_with_id(*id, *tool, arguments)
             }),
         })
@@ -232,12 +229,11 @@ fn two_below(own: bool) -> Agent {
     let below = Agent::builder(calls(&[("z", "book")])).tools(tools![book]);
     let below = below.build().expect("an agent").as_tool("ask", "Asks.");
     let model = match own {
-        true => calls(&[("x", "remove"), ("y", "ask")]),
+        true => calls(&[("x", "book"), ("y", "ask")]),
         false => calls(&[("x", "ask"), ("y", "ask")]),
     };
-    let agent = Agent::builder(model).tools(tools![remove].into_iter().chain([below]));
-    let later = |question: ApprovalRequest| async move { question.later(None) };
-    agent.approver(later).build().expect("an agent")
+    let agent = Agent::builder(model).tools(tools![book].into_iter().chain([below]));
+    agent.build().expect("an agent")
 }
 
 #[tokio::test]
@@ -251,17 +247,11 @@ async fn a_question_of_an_agent_is_shown_again_when_another_one_is_answered() {
         waiting.sort_by(|one, other| one.0.cmp(&other.0));
         let names: Vec<&str> = waiting.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, [if own { "c" } else { "c/x" }, "c/y"]);
-        let answers: Vec<ClientAnswer> = waiting
-            .iter()
-            .map(|(_, open)| match open.question() {
-                Some(question) => ClientAnswer::new(question.nonce, ClientDecision::Approve),
-                None => {
-                    let id =
-                        open.wait.as_ref().and_then(|wait| wait.nonce.clone()).expect("a nonce");
-                    ClientAnswer::new(&*id, ClientDecision::Answer(json!("Monday")))
-                }
-            })
-            .collect();
+        let monday = |(_, open): &(String, OpenCall)| {
+            let id = open.wait.as_ref().and_then(|wait| wait.nonce.clone()).expect("a nonce");
+            ClientAnswer::new(&*id, ClientDecision::Answer(json!("Monday")))
+        };
+        let answers: Vec<ClientAnswer> = waiting.iter().map(monday).collect();
         let (first, second) = answers.split_at(1);
         assert_eq!(answer_waiting(&inbox, "c", first, None).await.expect("a count"), 1);
         let run: Vec<Numbered> = chats.resume("c").await.expect("a run").collect().await;
