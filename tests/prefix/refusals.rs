@@ -373,7 +373,7 @@ async fn fails_on(
 /// Such a refusal says nothing about reasoning, and no answer shows that the reasoning was the reason.
 #[tokio::test]
 async fn a_refusal_for_another_reason_costs_no_reasoning() {
-    let words = "Your credit balance is too low to access the API.";
+    let words = "Your organization has disabled this workspace.";
     for wire in WIRES {
         let check = Arc::new(PrefixCheck::refusing());
         let server = fails_on(&check, wire, (400, words)).await;

@@ -362,7 +362,10 @@ impl Error {
     /// Whether the vendor reports that credit or quota is used up. Waiting does not help.
     pub fn is_out_of_quota(&self) -> bool {
         let code = self.code().unwrap_or_default();
-        self.status() == Some(402) || SPENT.iter().any(|spent| code.contains(spent))
+        self.status() == Some(402)
+            || SPENT.iter().any(|spent| code.contains(spent))
+            // Anthropic says this with status 400 and the code of an invalid request.
+            || self.message().contains("credit balance is too low")
     }
 
     /// Whether the same request may succeed later, judged by the last failure. The vendor's own retry header has
