@@ -62,7 +62,9 @@ async fn run() -> Result<ExitCode> {
         (true, [(name, left), (other, right)]) if has("--html") => {
             trace::comparison_page((name, left), (other, right))
         }
-        (true, [left, right]) => compared(left, right),
+        (true, [(name, left), (other, right)]) => {
+            trace::comparison_text((name, left), (other, right))
+        }
         (true, _) => return Err(program::wrong("`--compare` needs two FILEs")),
         (false, _) => {
             if traces.is_empty() {
@@ -79,25 +81,6 @@ async fn run() -> Result<ExitCode> {
         false => write!(out, "{}", visible(&shown))?,
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// The first fact in which two traces differ, as text.
-fn compared(
-    (name, left): &(&str, Vec<TraceEvent>),
-    (other, right): &(&str, Vec<TraceEvent>),
-) -> String {
-    let Some(difference) = trace::first_difference(left, right) else {
-        return "The facts of both traces are the same.\n".to_owned();
-    };
-    let side = |name: &str, events: &[TraceEvent], at: Option<usize>| match at
-        .and_then(|at| Some((at, events.get(at)?)))
-    {
-        Some((at, event)) => {
-            format!("{name}, event {}:\n{}", at + 1, trace::pretty(std::slice::from_ref(event)))
-        }
-        None => format!("{name} ends before.\n"),
-    };
-    side(name, left, difference.left) + &side(other, right, difference.right)
 }
 
 /// Records a run whose calls start while the model is still answering.

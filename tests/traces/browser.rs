@@ -45,6 +45,21 @@ fn times() -> Vec<TraceEvent> {
     runs.collect()
 }
 
+/// A call that starts again with the answer to its question.
+fn again() -> Vec<TraceEvent> {
+    let begins = json!({"event": "call_started", "call": "a", "tool": "look", "arguments": "{}", "early": false});
+    let all = [
+        started("r", "Go."),
+        replied(1, "", &[("a", json!({}))]),
+        begins.clone(),
+        json!({"event": "call_waits", "call": "a", "tool": "look", "awaited": "answer", "since_ms": 0}),
+        json!({"event": "call_answered", "call": "a", "tool": "look", "answer": "1", "at_ms": 0}),
+        begins,
+        finished("a", "succeeded", "seen"),
+    ];
+    (0..).zip(all).map(|(at, what)| event(at * 1000, what)).collect()
+}
+
 /// Needs Chromium and, in the folder of `HARNESS_WEB_NPM`, the packages `puppeteer-core` and `axe-core`. With
 /// `HARNESS_TRACE_PICTURES`, a folder that exists, it leaves the pages and pictures of them there.
 #[tokio::test]
@@ -65,6 +80,7 @@ async fn the_viewer_works_in_a_browser() {
         ("many", trace::page(&many(5_000))),
         ("few", trace::page(&many(50))),
         ("times", trace::page(&times())),
+        ("again", trace::page(&again())),
         ("none", trace::page(&[])),
         ("compared", trace::comparison_page(("oslo.jsonl", &told), ("bergen.jsonl", &other))),
         ("same", trace::comparison_page(("one.jsonl", &told), ("two.jsonl", &told))),

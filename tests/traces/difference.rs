@@ -1,9 +1,17 @@
 //! The first fact in which two traces differ.
 
-use harness::trace::{Difference, TraceEvent, first_difference};
+use std::time::Duration;
+
+use harness::{
+    Agent, SideEffect,
+    journal::MemoryJournal,
+    policy::ApprovalRequest,
+    testing::{ScriptedProvider, reply},
+    trace::{Difference, Trace, TraceEvent, comparison_text, first_difference, read},
+};
 use serde_json::json;
 
-use crate::{event, event_of, finished, page::data, replied, started, story};
+use crate::{Paper, event, event_of, finished, page::data, replied, started, story, tool};
 
 fn at(difference: Option<Difference>) -> (Option<usize>, Option<usize>) {
     difference.map(|it| (it.left, it.right)).expect("a difference")
@@ -125,4 +133,116 @@ async fn two_real_runs_differ_where_the_tool_said_something_else() {
     assert_eq!(data["difference"][0]["event"], difference.left.expect("an event"));
     assert_eq!(data["difference"][1]["members"]["event"], "model_replied");
     assert_eq!(data["recordings"][1]["name"], "other");
+}
+
+/// A run in which an agent in a call waits for a person, beside another call. Returns what the runs have told, and what the
+/// journal has.
+async fn waiting(page: &str, twice: bool) -> (Vec<TraceEvent>, Vec<TraceEvent>) {
+    let paper = Paper::default();
+    let trace = Trace::default().to_writer(paper.clone());
+    let reader = ScriptedProvider::new([
+        reply().call("fetch", json!({"page": 1})),
+        reply().call("burn", json!({"page": 1})),
+        reply().text(format!("It was {page}.")),
+    ]);
+    let reader = Agent::builder(reader)
+        .trace(trace.clone())
+        .tools([
+            tool("fetch", SideEffect::Read, 5, Ok(json!(page))),
+            tool("burn", SideEffect::Mutate, 5, Ok(json!("ashes"))),
+        ])
+        .build()
+        .expect("an agent");
+    let model = ScriptedProvider::new([
+        reply()
+            .call("reader", json!({"task": "Read and burn."}))
+            .call("look", json!({"at": "the sky"})),
+        reply().text(format!("The reader said {page}.")),
+    ]);
+    let agent = Agent::builder(model)
+        .trace(trace.clone())
+        .tools([
+            reader.as_tool("reader", "Reads."),
+            tool("look", SideEffect::Read, 1, Ok(json!("blue"))),
+        ])
+        .approver(|question: ApprovalRequest| async move { question.later(None) })
+        .build()
+        .expect("an agent");
+    let journal = MemoryJournal::new();
+    let mut chat = agent.open(&journal, "chat").await.expect("a chat");
+    chat.send("Burn it.").await.expect_err("it waits");
+    drop(chat);
+    let inbox = agent.inbox(&journal);
+    let open = inbox.waiting_with_agents("chat").await.expect("calls");
+    let (below, open) =
+        open.into_iter().find(|(_, open)| open.question().is_some()).expect("a question");
+    let yes = open.question().expect("a question").yes().by("ada");
+    inbox.decide(&below, yes).await.expect("it waits");
+    if twice {
+        let mut chat = agent.open(&journal, "chat").await.expect("a chat");
+        chat.resume().await.expect("an answer");
+    }
+    let past = inbox.trace("chat").await.expect("a trace");
+    assert!(trace.flush(Duration::from_secs(30)), "{:?}", trace.problem());
+    let lines = String::from_utf8(paper.0.lock().expect("unpoisoned").clone()).expect("UTF-8");
+    (read(&lines).expect("events"), past)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_waits_is_compared_where_it_was_called() {
+    let (one, past) = waiting("12", true).await;
+    let same = first_difference(&one, &past);
+    assert_eq!(same, None, "{}", comparison_text(("told", &one), ("past", &past)));
+    // The result inside of the agent differs first, and then what everybody says of it.
+    let ((other, other_past), (half, _)) = (waiting("13", true).await, waiting("12", false).await);
+    for (one, other) in [(&one, &other), (&past, &other_past), (&half, &other)] {
+        let (left, right) = at(first_difference(one, other));
+        for (events, at) in [(one, left), (other, right)] {
+            let event = &events[at.expect("an event")];
+            let json = serde_json::to_string(event).expect("JSON");
+            assert!(
+                json.contains("call_finished") && json.contains("12") | json.contains("13"),
+                "{json}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_text_shows_what_differs_and_not_how_it_begins() {
+    let side = |end: &str, calls: &[(&str, serde_json::Value)]| {
+        vec![
+            event(0, started("r", "Go.")),
+            event(1, replied(1, &format!("{}{end}", "The same for long. ".repeat(20)), calls)),
+        ]
+    };
+    let call = [("a", json!({"n": 1}))];
+    let text = comparison_text(("one", &side("Oslo", &call)), ("two", &side("Bergen", &call)));
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 4, "{text}");
+    assert_eq!(lines[0], "one, event 2: model_replied");
+    assert!(
+        lines[1].starts_with("  text: .. ") && lines[1].ends_with("for long. Oslo\""),
+        "{text}"
+    );
+    assert!(lines[3].ends_with("for long. Bergen\""), "{text}");
+    let decided = |more: serde_json::Value| {
+        let mut what = json!({"event": "call_decided", "call": "a", "by": {"decider": "program"}});
+        what.as_object_mut().expect("a map").extend(more.as_object().expect("a map").clone());
+        let mut events = side("", &call);
+        events.push(event(2, what));
+        events
+    };
+    let (denied, allowed) = (decided(json!({"denied": "not today"})), decided(json!({})));
+    assert_eq!(
+        comparison_text(("one", &denied), ("two", &allowed)),
+        "one, event 3: call_decided\n  denied: \"not today\"\ntwo, event 3: call_decided\n  denied: is missing\n"
+    );
+    let text = comparison_text(("one", &denied), ("two", &allowed[..2]));
+    assert!(
+        text.contains("denied: \"not today\"") && text.ends_with("two ends before.\n"),
+        "{text}"
+    );
+    let same = comparison_text(("one", &denied), ("two", &denied));
+    assert_eq!(same, "The facts of both traces are the same.\n");
 }

@@ -88,6 +88,8 @@ const steps = {
   async 'a row opens to everything of it, by keyboard'() {
     const page = await open('story');
     await press(page, 'j');
+    assert.match(await focused(page), /user .*What can I still return\?/);
+    await press(page, 'j');
     assert.match(await focused(page), /turn 1/);
     await press(page, 'Enter');
     const turn = await text(page, 'details.turn[open] .body');
@@ -118,7 +120,7 @@ const steps = {
   },
   async 'a text can be copied as it is recorded'() {
     const page = await open('story');
-    await press(page, 'j', 'j', 'Enter');
+    await press(page, 'j', 'j', 'j', 'Enter');
     await page.evaluate(() => { navigator.clipboard.writeText = async (text) => { window.kept = text; }; });
     await page.locator('details.call[open] .copy').click();
     await drawn(page);
@@ -149,6 +151,14 @@ const steps = {
     await press(page, 'Escape');
     assert.equal(await page.$eval('#search', (it) => it.value), '');
     assert.ok(await shown() >= before);
+    // What the user said, numbers, and how a run ended.
+    for (const [words, found] of [['can i still RETURN', /^1 row /], ['1410', /^[1-9]\d* rows? /], ['the model answered', /^[1-9]\d* rows? /]]) {
+      await press(page, '/');
+      await page.keyboard.type(words);
+      await drawn(page);
+      assert.match(await text(page, '#found'), found, words);
+      await press(page, 'Escape');
+    }
     await press(page, '/');
     await page.keyboard.type('nobody has said this');
     await drawn(page);
@@ -208,6 +218,11 @@ const steps = {
     assert.deepEqual(refund.map(([name]) => name), ['bar wait', 'bar call']);
     assert.ok(refund[0][1] > 5 * refund[1][1], String(refund));
     await past.close();
+    // A call that asked a question and was called again with the answer.
+    const again = await open('again');
+    const bars = await again.$$eval('details.call .bar', (all) => all.map((it) => it.className));
+    assert.deepEqual(bars, ['bar call', 'bar wait', 'bar call']);
+    await again.close();
   },
   async 'hostile words run nothing and stay words'() {
     const page = await open('hostile');

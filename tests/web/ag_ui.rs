@@ -7,6 +7,7 @@ use crate::{
     ui_message::{every_kind, multiply},
 };
 use harness::{
+    Block, CallOutcome, Media, Message, Role, ToolContent, ToolResult,
     agent::Numbered,
     testing::{ScriptedProvider, reply},
     tools,
@@ -96,6 +97,150 @@ fn a_call_that_was_answered_during_the_run_is_no_interrupt_at_its_end() {
         let interrupt = format!("{{\"id\":\"{id}\",\"reason\"");
         assert_eq!(stream.matches(&interrupt).count(), times, "{id}: {stream}");
     }
+}
+
+fn call(id: &str) -> Value {
+    json!({"id": id, "name": "remove", "arguments": format!("{{\"name\":\"{id}\"}}")})
+}
+
+fn result(id: &str) -> Value {
+    let text = ToolContent::Text(format!("removed {id}"));
+    let result = ToolResult::new(id, CallOutcome::Succeeded, [text]);
+    json!({"type": "tool_result", "call": call(id), "result": result, "elapsed_ms": 1})
+}
+
+fn of_agent(event: Value) -> Value {
+    json!({"type": "of_agent", "path": [{"tool": "ask", "call": "a"}], "event": event})
+}
+
+/// The values of the events of this type.
+fn of_type(stream: &str, name: &str) -> Vec<Value> {
+    let chunks = stream.lines().filter_map(|line| line.strip_prefix("data: "));
+    let all = chunks.map(|json| serde_json::from_str::<Value>(json).expect("JSON"));
+    all.filter(|it| it["type"] == name).collect()
+}
+
+fn begun_calls(stream: &str) -> Vec<String> {
+    let begun = of_type(stream, "TOOL_CALL_START");
+    begun.iter().map(|it| it["toolCallId"].as_str().expect("an id").to_owned()).collect()
+}
+
+fn waits(id: &str) -> Value {
+    let wait =
+        json!({"for": "approval", "repeat": "never", "question": {"nonce": format!("n-{id}")}});
+    json!({"type": "tool_waits", "call": call(id), "wait": wait})
+}
+
+fn ended(outcome: &str) -> Value {
+    json!({"type": "run_ended", "outcome": outcome, "usage": harness::Usage::default()})
+}
+
+#[test]
+fn a_resumed_run_shows_each_call_that_the_client_does_not_have() {
+    // The first call was approved, and the agent goes on with another one.
+    let stream = encoded(
+        AgUiStream::new("c", "r"),
+        &[
+            json!({"type": "run_started"}),
+            of_agent(json!({"type": "tool_call", "call": call("c1")})),
+            of_agent(result("c1")),
+            of_agent(json!({"type": "turn_started", "turn": 2})),
+            of_agent(waits("c2")),
+            ended("waiting"),
+        ],
+    );
+    assert_eq!(begun_calls(&stream), ["a/c2"], "{stream}");
+    assert_eq!(of_type(&stream, "TOOL_CALL_ARGS")[0]["delta"], r#"{"name":"c2"}"#);
+    let interrupt = &of_type(&stream, "RUN_FINISHED")[0]["outcome"]["interrupts"][0];
+    assert_eq!(interrupt["toolCallId"], "a/c2");
+    assert_eq!(interrupt["metadata"]["tool"], "remove");
+    assert_eq!(interrupt["metadata"]["arguments"], json!({"name": "c2"}));
+}
+
+#[test]
+fn a_client_that_is_loaded_again_has_each_call_once_and_before_its_result() {
+    // The process was killed when the second call was queued.
+    let killed = events(&[
+        json!({"type": "run_started", "said": Message::user("Go.")}),
+        json!({"type": "turn_started", "turn": 1}),
+        json!({"type": "tool_call", "call": call("c1")}),
+        json!({"type": "tool_queued", "call": call("c2")}),
+    ]);
+    let resumed = [json!({"type": "run_started"}), result("c1"), result("c2"), ended("answered")];
+    let stream = AgUiStream::new("c", "r").with_history(&killed);
+    let stream = encoded(stream, &resumed);
+    assert_eq!(begun_calls(&stream), ["c2"], "{stream}");
+    // It is so in the messages, too.
+    let earlier = killed.into_iter().chain(events(&resumed)).collect::<Vec<_>>();
+    let stream = AgUiStream::new("c", "r").with_history(&earlier);
+    let stream = encoded(stream, &[json!({"type": "run_started"})]);
+    let messages = &of_type(&stream, "MESSAGES_SNAPSHOT")[0]["messages"];
+    let calls = messages.as_array().expect("messages").iter();
+    let calls = calls.filter_map(|it| it["toolCalls"].as_array()).flatten();
+    let calls: Vec<&Value> = calls.map(|call| &call["id"]).collect();
+    assert_eq!(calls, ["c1", "c2"], "{messages:#}");
+}
+
+#[test]
+fn the_settings_of_a_stream_count_in_any_order() {
+    let all = events(&every_kind());
+    let stream = AgUiStream::new("c", "r").with_history(&all).without_reasoning();
+    let stream = encoded(stream, &[json!({"type": "run_started"})]);
+    assert!(stream.contains("It is") && !stream.contains("Think"), "{stream}");
+}
+
+#[test]
+fn a_client_that_is_loaded_again_has_all_that_the_user_has_said() {
+    let image = Block::Image(Media::from_bytes("image/png", [1, 2, 3]));
+    let paper = Block::Document(Media::from_url("https://a.example/x.pdf"));
+    let said = Message::new(Role::User, [Block::text("Look."), image, paper]);
+    let steered = |words: &str| json!({"type": "steered", "message": Message::user(words)});
+    let all = [
+        json!({"type": "run_started", "said": said}),
+        json!({"type": "turn_started", "turn": 1}),
+        json!({"type": "text", "text": "I look."}),
+        steered("Be quick."),
+        json!({"type": "turn_started", "turn": 2}),
+        json!({"type": "text", "text": "Done."}),
+        ended("answered"),
+    ];
+    let stream = AgUiStream::new("c", "r").with_history(&events(&all));
+    let next = [
+        json!({"type": "run_started"}),
+        json!({"type": "turn_started", "turn": 1}),
+        json!({"type": "text", "text": "More."}),
+        steered("Enough."),
+        ended("answered"),
+    ];
+    let stream = encoded(stream, &next);
+    let messages = &of_type(&stream, "MESSAGES_SNAPSHOT")[0]["messages"];
+    let said: Vec<(&Value, &Value)> = messages
+        .as_array()
+        .expect("messages")
+        .iter()
+        .map(|it| (&it["role"], &it["content"]))
+        .collect();
+    let files = json!([
+        {"type": "text", "text": "Look."},
+        {"type": "image", "source": {"type": "data", "value": "AQID", "mimeType": "image/png"}},
+        {"type": "document", "source": {"type": "url", "value": "https://a.example/x.pdf"}},
+    ]);
+    let expected = [
+        ("user", files),
+        ("assistant", json!("I look.")),
+        ("user", json!("Be quick.")),
+        ("assistant", json!("Done.")),
+    ];
+    assert_eq!(said.len(), expected.len(), "{messages:#}");
+    for ((role, content), (a, b)) in said.iter().zip(&expected) {
+        assert_eq!((*role, *content), (&json!(a), b), "{messages:#}");
+    }
+    // The client that has sent it has it already.
+    assert!(!encoded(AgUiStream::new("c", "r"), &all).contains(r#""role":"user""#));
+    let Some(out) = read(&[stream]) else { return };
+    assert_eq!(out[0]["error"], Value::Null, "{:#}", out[0]);
+    let last = out[0]["messages"].as_array().expect("messages").last().expect("one");
+    assert_eq!((&last["role"], &last["content"]), (&json!("user"), &json!("Enough.")));
 }
 
 #[test]

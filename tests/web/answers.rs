@@ -134,10 +134,14 @@ fn what_is_no_request_is_an_error() {
     let user = |parts: Value| json!({"id": "c", "messages": [{"id": "1", "role": "user", "parts": parts}]});
     let file = |url: &str| user(json!([{"type": "file", "mediaType": "image/png", "url": url}]));
     let again = json!({"id": "c", "messages": [], "trigger": "regenerate-message"});
+    // The page has cut off what came after the message.
+    let changed = json!({"id": "c", "trigger": "submit-message", "messageId": "1", "messages": [
+        {"id": "1", "role": "user", "parts": [{"type": "text", "text": "Hello!"}]}]});
     let bodies = [
         json!(1),
         json!({"messages": []}),
         again,
+        changed,
         user(json!([])),
         user(json!([{"type": "text", "text": ""}])),
         file("file:///etc/passwd"),

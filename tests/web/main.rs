@@ -4,6 +4,7 @@
 mod ag_ui;
 mod answers;
 mod history;
+mod public;
 mod server;
 mod ui_message;
 

@@ -104,7 +104,11 @@ export class Conversation {
       case "data-of-agent": {
         const id = data.path.map((step) => step.call).join("/");
         const call = message.parts.find((part) => part.toolCallId === id);
-        if (call && data.event.type === "text") call.below = (call.below ?? "") + data.event.text;
+        if (!call) return;
+        call.below ??= "";
+        if (data.event.type === "turn_started") call.before = call.below.length;
+        if (data.event.type === "discarded") call.below = call.below.slice(0, call.before);
+        if (data.event.type === "text") call.below += data.event.text;
         return;
       }
     }

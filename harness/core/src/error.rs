@@ -440,9 +440,22 @@ const TRANSIENT: [&str; 7] = [
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        ErrorText { error: self, names_servers: true }.fmt(f)
+    }
+}
+
+/// The text of an error with its later failures.
+struct ErrorText<'a> {
+    error: &'a Error,
+    names_servers: bool,
+}
+
+impl fmt::Display for ErrorText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { error, names_servers } = *self;
         // Equal consecutive failures are displayed once, with their count.
-        let all = std::iter::once(self).chain(&self.0.later);
-        let mut all = all.map(|error| Told(error).to_string()).peekable();
+        let all = std::iter::once(error).chain(&error.0.later);
+        let mut all = all.map(|error| Told { error, names_servers }.to_string()).peekable();
         let mut then = "";
         while let Some(words) = all.next() {
             let mut times = 1;
@@ -455,7 +468,7 @@ impl fmt::Display for Error {
             }
             then = "; then ";
         }
-        match &self.0.note {
+        match &error.0.note {
             Some(note) => write!(f, "; {note}"),
             None => Ok(()),
         }
@@ -463,11 +476,14 @@ impl fmt::Display for Error {
 }
 
 /// Displays one error without its later failures.
-struct Told<'a>(&'a Error);
+struct Told<'a> {
+    error: &'a Error,
+    names_servers: bool,
+}
 
 impl fmt::Display for Told<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.tell(f)
+        self.error.tell(f, self.names_servers)
     }
 }
 
@@ -537,8 +553,14 @@ impl StdError for Quoted {
 }
 
 impl Error {
-    fn tell(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(provider) = &self.0.provider {
+    /// The text of the error without the provider's name, the URL, the proxy and the request id. The messages are unchanged.
+    #[doc(hidden)]
+    pub fn without_servers(&self) -> impl fmt::Display {
+        ErrorText { error: self, names_servers: false }
+    }
+
+    fn tell(&self, f: &mut fmt::Formatter<'_>, names_servers: bool) -> fmt::Result {
+        if let Some(provider) = self.0.provider.as_ref().filter(|_| names_servers) {
             write!(f, "{provider}: ")?;
         }
         let api = &self.0.api;
@@ -549,6 +571,9 @@ impl Error {
             (None, None) => {}
         }
         f.write_str(&self.0.message)?;
+        if !names_servers {
+            return Ok(());
+        }
         let proxy = self.0.proxy.as_deref().unwrap_or_default();
         let url = self.0.url.as_deref().filter(|_| self.is_of_the_way());
         match (&api.request_id, url.map(|url| format!("{url}{proxy}"))) {

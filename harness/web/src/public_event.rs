@@ -6,8 +6,8 @@ use harness_agent::Event;
 use harness_core::message::{ToolCall, ToolContent, ToolResult};
 
 /// The members of events that may be shown. What is not here stays with the program: causes of failures, which may name its
-/// servers; what a vendor wants back; faults of answers, which are words for the model; and the values that tools return for the
-/// program.
+/// servers (the `reason` for which a run has no answer names none); what a vendor wants back; faults of answers, which are words
+/// for the model; and the values that tools return for the program.
 const SHOWN: &[(&str, &[&str])] = &[
     ("turn_started", &["turn"]),
     ("retrying", &["attempt", "of", "wait_ms"]),
@@ -40,8 +40,9 @@ const SHOWN: &[(&str, &[&str])] = &[
 ];
 
 /// The part of the [JSON of an event](harness_agent::EventBuf) that a front end may learn; `None` if it may learn nothing. It
-/// has no causes of failures, no data of vendors, and of results only what the model reads. A call that waits is shown with the
-/// question and the `id` for the [answer](super::ClientAnswer).
+/// has no data of vendors, of results only what the model reads, and of failures only the
+/// [`reason`](harness_agent::Event::RunEnded) for which a run has no answer. A call that waits is shown with the question and the
+/// `id` for the [answer](super::ClientAnswer).
 pub fn public_event(event: Event<'_>) -> Option<Value> {
     match event {
         Event::OfAgent { path, event } => {

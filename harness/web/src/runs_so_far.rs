@@ -56,17 +56,26 @@ impl RunsSoFar {
     /// Fails as [`Chats::watch`] and [`ChatWatcher::earlier`] do.
     pub async fn read(chats: &Chats, conversation: &str) -> Result<(Self, ChatWatcher), Error> {
         let mut watcher = chats.watch(conversation).await?;
-        let mut runs = Self { earlier: watcher.earlier().await?, ..Self::default() };
-        let mut context = Context::from_waker(Waker::noop());
-        while let Poll::Ready(Some(event)) = Pin::new(&mut watcher).poll_next(&mut context) {
-            if matches!(event.event.as_event(), Event::RunStarted { .. }) {
-                runs.earlier.append(&mut runs.last);
-            }
-            runs.last.push(event);
-        }
+        let mut runs = Self::default();
+        // The watcher keeps the run that it has begun to read, also if another one begins while the journal is read.
+        runs.take_ready(&mut watcher);
+        let earlier = watcher.earlier().await?;
+        runs.take_ready(&mut watcher);
+        runs.earlier.splice(0..0, earlier);
         let last = runs.last.last().map(|last| last.event.as_event());
         let has_ended = matches!(last, Some(Event::RunEnded { .. }));
         runs.goes_on = !has_ended && chats.is_busy(conversation);
         Ok((runs, watcher))
+    }
+
+    /// Takes what the watcher has now.
+    fn take_ready(&mut self, watcher: &mut ChatWatcher) {
+        let mut context = Context::from_waker(Waker::noop());
+        while let Poll::Ready(Some(event)) = Pin::new(&mut *watcher).poll_next(&mut context) {
+            if matches!(event.event.as_event(), Event::RunStarted { .. }) {
+                self.earlier.append(&mut self.last);
+            }
+            self.last.push(event);
+        }
     }
 }

@@ -296,9 +296,10 @@ pub enum Event<'a> {
         /// The tokens of the run's own turns. Only [`Reply::spent`](crate::Reply::spent) includes the tokens of
         /// agents that the tools run.
         usage: &'a Usage,
-        /// Why the run has no answer: the text of [`Stopped`](crate::Stopped) without secrets, and without the
-        /// text of a journal's error or of a panic. `None` if the model has answered, or if the run is read
-        /// back from a journal.
+        /// Why the run has no answer: the text of [`Stopped`](crate::Stopped) without secrets, for a reader that
+        /// may be a browser. The text does not name the program's servers: it has no provider, no URL, no proxy
+        /// and no request id. It has no faults of an answer, and no text of a journal's error or of a panic.
+        /// `None` if the model has answered, or if the run is read back from a journal.
         reason: Option<&'a str>,
     },
     /// An event of a later version of the library, unknown to this version. Such an event only comes from JSON,

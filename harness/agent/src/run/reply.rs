@@ -202,13 +202,48 @@ impl Stopped {
     }
 
     /// The text of this value for watchers, which may be browsers. Omits the texts of journal errors and
-    /// panics, because these contain paths of the server.
+    /// panics, because these contain paths of the server, and everything that names the servers of the program.
+    /// Omits the faults of the answer, because these are for the model.
     pub(crate) fn reason_for_watchers(&self) -> String {
         let is_internal =
             |error: &Error| matches!(error.kind(), ErrorKind::Journal | ErrorKind::Panicked);
-        match self.error() {
-            Some(error) if is_internal(error) => self.outcome().to_string(),
-            _ => self.to_string(),
+        if self.error().is_some_and(is_internal) {
+            return self.outcome().to_string();
+        }
+        let mut text = String::new();
+        // Writing to a string never fails.
+        let _ = self.tell(&mut text, &[], self.error().map(Error::without_servers));
+        without_urls(&text)
+    }
+
+    fn tell(
+        &self,
+        f: &mut dyn fmt::Write,
+        faults: &[String],
+        error: Option<impl fmt::Display>,
+    ) -> fmt::Result {
+        match &self.0.limit {
+            Some(LimitReached { limit, scope, .. })
+                if *scope != LimitScope::Run && *limit != LimitKind::UnknownCost =>
+            {
+                let of = format_args!("the limit of {limit} of the {scope}");
+                write!(f, "{of} was reached before the model had an answer")?;
+            }
+            Some(_) | None => write!(f, "{}", self.0.outcome)?,
+        }
+        match self.turns() {
+            0 => {}
+            1 => write!(f, " (after 1 turn)")?,
+            turns => write!(f, " (after {turns} turns)")?,
+        }
+        if !faults.is_empty() {
+            write!(f, ": {}", faults.join("; "))?;
+        }
+        match (error, &self.0.limit) {
+            (Some(error), _) => write!(f, ": {error}"),
+            // The text of the outcome already says everything about this limit.
+            (None, Some(LimitReached { limit: LimitKind::Turns, .. }) | None) => Ok(()),
+            (None, Some(reached)) => write!(f, ": {}", reached.detail),
         }
     }
 
@@ -279,30 +314,22 @@ impl Stopped {
 
 impl fmt::Display for Stopped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0.limit {
-            Some(LimitReached { limit, scope, .. })
-                if *scope != LimitScope::Run && *limit != LimitKind::UnknownCost =>
-            {
-                let of = format_args!("the limit of {limit} of the {scope}");
-                write!(f, "{of} was reached before the model had an answer")?;
-            }
-            Some(_) | None => write!(f, "{}", self.0.outcome)?,
-        }
-        match self.turns() {
-            0 => {}
-            1 => write!(f, " (after 1 turn)")?,
-            turns => write!(f, " (after {turns} turns)")?,
-        }
-        if !self.faults().is_empty() {
-            write!(f, ": {}", self.faults().join("; "))?;
-        }
-        match (&self.0.error, &self.0.limit) {
-            (Some(error), _) => write!(f, ": {error}"),
-            // The text of the outcome already says everything about this limit.
-            (None, Some(LimitReached { limit: LimitKind::Turns, .. }) | None) => Ok(()),
-            (None, Some(reached)) => write!(f, ": {}", reached.detail),
-        }
+        self.tell(f, self.faults(), self.error())
     }
+}
+
+/// The text with `[address]` in place of each URL.
+fn without_urls(text: &str) -> String {
+    let mut clean = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("://") {
+        let is_scheme = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
+        clean.push_str(before.trim_end_matches(is_scheme));
+        clean.push_str("[address]");
+        let is_end = |c: char| c.is_whitespace() || "`'\"<>(),;".contains(c);
+        rest = after.find(is_end).and_then(|end| after.get(end..)).unwrap_or_default();
+    }
+    clean + rest
 }
 
 impl fmt::Debug for Stopped {

@@ -101,6 +101,13 @@ impl SecretNames {
         self.names.insert(name);
     }
 
+    /// Adds all names of `others`.
+    pub fn add_all(&mut self, others: &Self) {
+        self.longest = self.longest.max(others.longest);
+        self.names.extend(others.names.iter().cloned());
+        self.ends |= others.ends;
+    }
+
     /// Whether a value with this name is secret.
     pub fn has(&self, name: &str) -> bool {
         let words = words(name);

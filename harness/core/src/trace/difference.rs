@@ -1,11 +1,14 @@
 //! Compares two traces: the first fact that differs.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    mem,
+};
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::{Happened, TraceEvent, WaitsFor};
+use super::{CallOfRun, Happened, TraceEvent, WaitsFor};
 
 /// The first fact in which two traces differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +25,7 @@ pub struct Difference {
 ///
 /// Times, tokens, names of models, and ids that are new in each run are not compared, nor are events without a fact, such
 /// as the start of a turn or a retry. Calls that run at the same time are compared in the order in which the model made
-/// them, and the run of an agent in a call before the result of the call.
+/// them, and all runs of an agent in a call before the call waits for its agent or gets its result.
 ///
 /// ```
 /// use harness::{Agent, testing::{ScriptedProvider, reply}, trace};
@@ -63,6 +66,38 @@ pub(super) fn differing_facts(
     }
 }
 
+/// Formats the [first difference](first_difference) of two traces as text. For each trace, the text has its name, the number of
+/// the event, and the members of the fact that differ, each from shortly before the first character that differs.
+///
+/// ```
+/// use harness::trace;
+///
+/// let run = |said: &str| {
+///     let event = r#"{"v": 1, "run": "r", "at_us": 0, "event": "run_started", "unix_ms": 0,
+///         "provider": "p", "model": "m", "tools": [], "said": "To SAID."}"#;
+///     trace::read(&event.replace('\n', "").replace("SAID", said))
+/// };
+/// let (one, other) = (run("Oslo")?, run("Bergen")?);
+/// assert_eq!(
+///     trace::comparison_text(("a", &one), ("b", &other)),
+///     "a, event 1: run_started\n  said: \"To Oslo.\"\nb, event 1: run_started\n  said: \"To Bergen.\"\n",
+/// );
+/// # Ok::<(), harness::Error>(())
+/// ```
+pub fn comparison_text(left: (&str, &[TraceEvent]), right: (&str, &[TraceEvent])) -> String {
+    let Some([one, two]) = differing_facts(left.1, right.1) else {
+        return "The facts of both traces are the same.\n".to_owned();
+    };
+    let side = |name: &str, fact: &Option<ComparedFact>, other: &Option<ComparedFact>| match fact {
+        Some(fact) => format!("{name}, event {}{}", fact.event.saturating_add(1), fact.text(other)),
+        None => format!("{name} ends before.\n"),
+    };
+    side(left.0, &one, &two) + &side(right.0, &two, &one)
+}
+
+/// How many characters of a differing text are shown, and how many of them are the same in both traces.
+const SHOWN: (usize, usize) = (160, 40);
+
 /// What is compared of an event.
 #[derive(Serialize)]
 pub(super) struct ComparedFact {
@@ -70,9 +105,47 @@ pub(super) struct ComparedFact {
     event: usize,
     /// The members that are compared.
     members: Map<String, Value>,
-    /// The number of the call that the fact ends, in its run.
+    /// The number of the call whose agent is compared before this fact, in its run.
     #[serde(skip)]
-    ends: Option<usize>,
+    after_agent: Option<usize>,
+}
+
+impl ComparedFact {
+    fn kind(&self) -> &str {
+        self.members.get("event").and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// The kind of the fact, and a line for each member in which it differs from the other fact.
+    fn text(&self, other: &Option<Self>) -> String {
+        let other = other.as_ref().filter(|other| other.kind() == self.kind());
+        let (mine, others) = (Some(&self.members), other.map(|other| &other.members));
+        let names: BTreeSet<&String> =
+            [mine, others].into_iter().flatten().flat_map(Map::keys).collect();
+        let of = |members: Option<&Map<String, Value>>, name| match members
+            .and_then(|it| it.get(name))
+        {
+            Some(Value::String(text)) => format!("{text:?}"),
+            Some(value) => value.to_string(),
+            None => String::new(),
+        };
+        let mut shown = format!(": {}\n", self.kind());
+        for name in names {
+            let (mine, other) = (of(mine, name), of(others, name));
+            let same =
+                mine.chars().zip(other.chars()).take_while(|(mine, other)| mine == other).count();
+            if mine == other || name == "event" {
+                continue;
+            }
+            let from = same.saturating_sub(SHOWN.1);
+            let mut rest = mine.chars().skip(from);
+            let text: String = rest.by_ref().take(SHOWN.0).collect();
+            let (before, after) =
+                (if from > 0 { ".. " } else { "" }, if rest.next().is_some() { " .." } else { "" });
+            let text = if mine.is_empty() { "is missing" } else { &text };
+            shown += &format!("  {name}: {before}{text}{after}\n");
+        }
+        shown
+    }
 }
 
 /// The calls of one conversation, numbered in the order in which the model made them.
@@ -101,7 +174,8 @@ struct ComparedRun {
     /// The facts about calls since the last fact about no call, each with the number of its call.
     open: Vec<(usize, ComparedFact)>,
     /// The runs of agents in calls, by the number of the call.
-    inside: HashMap<usize, Vec<usize>>,
+    inside: BTreeMap<usize, Vec<usize>>,
+    has_begun: bool,
 }
 
 impl ComparedRun {
@@ -126,7 +200,7 @@ impl ComparedRun {
                 *id = id.as_str().and_then(|id| calls.numbers.get(id)).copied().into();
             }
         }
-        let mut fact = ComparedFact { event: at, members, ends: None };
+        let mut fact = ComparedFact { event: at, members, after_agent: None };
         let Some(call) = call else {
             self.close();
             self.facts.push(fact);
@@ -134,46 +208,73 @@ impl ComparedRun {
         };
         let number = calls.number(call);
         fact.members.insert("call".to_owned(), number.into());
-        let ends = matches!(what, Happened::CallFinished { .. } | Happened::CallSettled { .. });
-        fact.ends = ends.then_some(number);
+        let after_agent = matches!(
+            what,
+            Happened::CallFinished { .. }
+                | Happened::CallSettled { .. }
+                | Happened::CallWaits { awaited: WaitsFor::Agent, .. }
+        );
+        fact.after_agent = after_agent.then_some(number);
         self.open.push((number, fact));
     }
 }
 
 /// The facts of a trace in the order in which they are compared. The time is linear in the number of events, apart from
 /// sorting.
-fn facts(events: &[TraceEvent]) -> Vec<ComparedFact> {
+fn facts<'a>(events: &'a [TraceEvent]) -> Vec<ComparedFact> {
     // The runs of a conversation share the numbers of its calls. A call can end in a later run.
     let mut conversations: HashMap<&str, &str> = HashMap::new();
+    let mut callers: HashMap<&str, &CallOfRun> = HashMap::new();
+    // The run in which the user spoke last, by conversation, and the runs that only continue one.
+    let mut begun: HashMap<(&str, Option<&str>), &str> = HashMap::new();
+    let mut continued: HashMap<&str, &str> = HashMap::new();
     let mut whole: HashSet<&str> = HashSet::new();
     for event in events {
         match &event.what {
-            Happened::RunStarted { conversation, .. } => {
+            Happened::RunStarted { conversation, caller, journaled, said, .. } => {
                 let name = conversation.as_deref().unwrap_or(&event.run);
                 conversations.insert(&event.run, name);
+                let chat = (name, journaled.as_deref());
+                match (caller, said) {
+                    (Some(caller), _) => _ = callers.insert(&event.run, caller),
+                    (None, Some(_)) => _ = begun.insert(chat, &event.run),
+                    (None, None) => {
+                        let first = *begun.entry(chat).or_insert(&event.run);
+                        continued.insert(&event.run, first);
+                    }
+                }
             }
             Happened::ModelReplied { .. } | Happened::CallFinished { .. } => {}
             _ => continue,
         }
         whole.insert(&event.run);
     }
-    let conversation_of = |run| conversations.get(run).copied().unwrap_or(run);
+    let conversation_of = |run: &'a str| conversations.get(run).copied().unwrap_or(run);
+    // What waits is continued in a later run, and is compared as one run. So are all runs of an agent in a call.
+    let place_of = |run: &'a str| match callers.get(run) {
+        Some(CallOfRun { run: outer, call }) => {
+            (conversation_of(run), Some((conversation_of(outer), &**call)))
+        }
+        None => (continued.get(run).copied().unwrap_or(run), None),
+    };
     let mut calls: HashMap<&str, NumberedCalls<'_>> = HashMap::new();
     let mut runs: Vec<ComparedRun> = Vec::new();
-    let mut places: HashMap<&str, usize> = HashMap::new();
+    let mut places: HashMap<_, usize> = HashMap::new();
     let mut tops = Vec::new();
     for (at, event) in events.iter().enumerate() {
         // An answer of an inbox is in no run. The run that reads it tells it again.
         if !whole.contains(&*event.run) {
             continue;
         }
-        let place = *places.entry(&event.run).or_insert(runs.len());
+        let place = *places.entry(place_of(&event.run)).or_insert(runs.len());
         if place == runs.len() {
             runs.push(ComparedRun::default());
         }
-        if let Happened::RunStarted { caller, .. } = &event.what {
-            let outer = caller.as_ref().and_then(|caller| {
-                let outer = runs.get_mut(*places.get(&*caller.run)?)?;
+        let begins = matches!(event.what, Happened::RunStarted { .. });
+        let run = runs.get_mut(place).filter(|_| begins);
+        if run.is_some_and(|run| !mem::replace(&mut run.has_begun, true)) {
+            let outer = callers.get(&*event.run).and_then(|caller| {
+                let outer = runs.get_mut(*places.get(&place_of(&caller.run))?)?;
                 let number = calls.get_mut(conversation_of(&caller.run))?.number(&caller.call);
                 outer.inside.entry(number).or_default().push(place);
                 Some(())
@@ -186,7 +287,7 @@ fn facts(events: &[TraceEvent]) -> Vec<ComparedFact> {
             run.add(calls.entry(conversation_of(&event.run)).or_default(), at, &event.what);
         }
     }
-    let mut inside: Vec<HashMap<usize, Vec<usize>>> = Vec::new();
+    let mut inside: Vec<BTreeMap<usize, Vec<usize>>> = Vec::new();
     let mut left: Vec<_> = Vec::new();
     for mut run in runs {
         run.close();
@@ -197,19 +298,22 @@ fn facts(events: &[TraceEvent]) -> Vec<ComparedFact> {
     // A damaged trace can have runs that are inside of each other. Each fact is taken once, whatever run is inside which.
     for top in tops.into_iter().chain(0..left.len()) {
         let mut stack = vec![(top, None)];
-        while let Some((run, fact)) = stack.pop() {
+        'runs: while let Some((run, fact)) = stack.pop() {
             found.extend(fact);
-            while let Some(fact) = left.get_mut(run).and_then(Iterator::next) {
-                let below = fact.ends.and_then(|call| inside.get_mut(run)?.remove(&call));
-                let Some(below) = below else {
+            let Some(mine) = inside.get_mut(run) else { continue };
+            for fact in left.get_mut(run).into_iter().flatten() {
+                let Some(below) = fact.after_agent.and_then(|call| mine.remove(&call)) else {
                     found.push(fact);
                     continue;
                 };
                 // The runs of the agents come first, then this fact, then the rest of its run.
                 stack.push((run, Some(fact)));
                 stack.extend(below.into_iter().rev().map(|run| (run, None)));
-                break;
+                continue 'runs;
             }
+            // The agents of calls that this run has left open.
+            let open = mem::take(mine).into_values().rev();
+            stack.extend(open.flat_map(|runs| runs.into_iter().rev()).map(|run| (run, None)));
         }
     }
     found

@@ -92,7 +92,7 @@ mod tracer;
 
 pub(crate) use self::redaction::Redactor;
 pub use self::{
-    difference::{Difference, first_difference},
+    difference::{Difference, comparison_text, first_difference},
     event::{
         AppendOutcome, CallOfRun, Happened, HoldOutcome, SCHEMA, TraceEvent, TracedCall, WaitsFor,
     },

@@ -56,6 +56,19 @@ impl Redaction {
         marked.entry(tool.into()).or_default().insert(field.into());
         self
     }
+
+    /// The names and marked fields of both.
+    pub(super) fn and(&self, other: &Self) -> Self {
+        let mut both = self.clone();
+        if !Arc::ptr_eq(&both.names, &other.names) {
+            Arc::make_mut(&mut both.names).add_all(&other.names);
+        }
+        for (tool, fields) in &*other.marked {
+            let marked = Arc::make_mut(&mut both.marked).entry(tool.clone()).or_default();
+            marked.extend(fields.iter().cloned());
+        }
+        both
+    }
 }
 
 /// Hides secrets in the trace of one run, and remembers the hidden values.

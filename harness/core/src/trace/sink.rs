@@ -120,6 +120,13 @@ impl Trace {
         self
     }
 
+    /// Also hides what the other trace hides.
+    #[doc(hidden)]
+    pub fn hiding_also(&self, other: &Self) -> Self {
+        let redaction = self.redaction.and(&other.redaction);
+        Self { redaction, ..self.clone() }.knowing(&other.known)
+    }
+
     pub(super) fn redactor(&self) -> Redactor {
         Redactor::new(&self.redaction, &self.known)
     }

@@ -104,6 +104,11 @@ impl Tracer {
         run.clone_into(&mut self.run);
     }
 
+    /// A name or an id without registered secrets.
+    pub fn name(&self, name: &str) -> String {
+        self.secrets.name(name)
+    }
+
     /// The id of the current run.
     pub fn run_name(&self) -> &str {
         &self.run

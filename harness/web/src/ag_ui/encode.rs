@@ -1,15 +1,23 @@
 //! Makes AG-UI events of the events of a run.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, iter};
 
 use serde_json::{Value, json};
 
 use super::history::AgUiMessages;
 use crate::{
-    answers::ShownWait, event_stream::EventStream, public_event::shown_event, request::text,
+    answers::ShownWait,
+    event_stream::EventStream,
+    public_event::{input, shown_event},
+    request::text,
 };
 use harness_agent::{AgentCall, Event, Numbered, Outcome};
-use harness_core::{journal::Wait, message::ToolCall, models::Price, provider::Usage};
+use harness_core::{
+    journal::Wait,
+    message::{Message, ToolCall},
+    models::Price,
+    provider::Usage,
+};
 
 /// The head of a response with this stream.
 pub const HEADERS: [(&str, &str); 3] = [
@@ -30,8 +38,10 @@ pub struct AgUiStream {
     stream: EventStream,
     without_reasoning: bool,
     price: Option<Price>,
-    /// The messages that the client gets when the run begins.
-    snapshot: Option<AgUiMessages>,
+    /// The runs whose messages the client gets when the run begins.
+    history: Option<Vec<Numbered>>,
+    /// The calls that a client has which got the messages.
+    known: Option<BTreeSet<String>>,
     state: RunState,
 }
 
@@ -48,8 +58,8 @@ struct RunState {
     results: BTreeSet<String>,
     /// The message that has the calls of the current step.
     answer: Option<String>,
-    /// Whether the client has the calls of the run before.
-    resumed: bool,
+    /// The agents that have had a turn in this run, or begun in it, by their calls. The run's own is without a call.
+    agents: BTreeSet<String>,
     begun: bool,
     interrupts: Vec<Value>,
     ended: bool,
@@ -91,7 +101,8 @@ impl AgUiStream {
             stream: EventStream::default(),
             without_reasoning: false,
             price: None,
-            snapshot: None,
+            history: None,
+            known: None,
             state: RunState::default(),
         }
     }
@@ -115,19 +126,37 @@ impl AgUiStream {
     /// this one. The rest of the run comes as in every stream, so calls that wait are interrupts at its end.
     #[must_use]
     pub fn with_history<'a>(mut self, earlier: impl IntoIterator<Item = &'a Numbered>) -> Self {
-        let settings = Self { snapshot: None, ..self.clone() };
+        self.history.get_or_insert_default().extend(earlier.into_iter().cloned());
+        self
+    }
+
+    /// The messages of a client that has read these runs.
+    fn messages(&self, runs: &[Numbered]) -> AgUiMessages {
+        let settings = Self {
+            without_reasoning: self.without_reasoning,
+            ..Self::new(self.thread.as_str(), self.run.as_str())
+        };
         let mut messages = AgUiMessages::default();
         let mut stream = settings.clone();
-        for event in earlier {
-            if let Event::RunStarted { said } = event.event.as_event() {
-                stream = settings.clone();
-                messages.begin_run(said);
+        for event in runs {
+            match event.event.as_event() {
+                Event::RunStarted { said: Some(said) } => {
+                    stream = settings.clone();
+                    messages.say(said);
+                }
+                Event::RunStarted { said: None } => {
+                    stream = Self { known: Some(messages.calls()), ..settings.clone() };
+                }
+                Event::Steered { message } => {
+                    messages.say(message);
+                    continue;
+                }
+                _ => {}
             }
             stream.read(event);
             stream.stream.take_values().for_each(|value| messages.apply(&value));
         }
-        self.snapshot = Some(messages);
-        self
+        messages
     }
 
     /// Encodes the next event. The text is empty if the client learns nothing of it.
@@ -151,22 +180,23 @@ impl AgUiStream {
     fn event(&mut self, event: Event<'_>) {
         match event {
             Event::RunStarted { said } => {
-                self.state.resumed = said.is_none();
                 let (thread, run) = (&self.thread, &self.run);
                 // For the client, a run that continues the one before its end is the same run.
                 if !std::mem::replace(&mut self.state.begun, true) {
                     self.stream
                         .chunk(json!({"type": "RUN_STARTED", "threadId": thread, "runId": run}));
                 }
-                if let Some(mut messages) = self.snapshot.take() {
-                    messages.begin_run(said);
+                if let Some(earlier) = self.history.take() {
+                    let mut messages = self.messages(&earlier);
+                    said.into_iter().for_each(|said| messages.say(said));
+                    self.known = Some(messages.calls());
                     let messages = messages.into_messages();
                     self.stream.chunk(json!({"type": "MESSAGES_SNAPSHOT", "messages": messages}));
                 }
             }
             Event::TurnStarted { turn } => {
                 self.end_step();
-                self.state.resumed = false;
+                self.state.agents.insert(String::new());
                 let step = format!("turn {turn}");
                 self.stream.chunk(json!({"type": "STEP_STARTED", "stepName": step}));
                 self.state.step = Some(step);
@@ -177,6 +207,13 @@ impl AgUiStream {
             Event::Reasoning(words) => self.words(MessageKind::Reasoning, words),
             // The call is shown when it is complete.
             Event::ToolCallStart { .. } | Event::ToolCallDelta { .. } => {}
+            Event::Steered { message } => {
+                // A client that has read the run from its beginning may have sent it.
+                if self.known.is_some() {
+                    self.said(message);
+                }
+                self.custom(event);
+            }
             Event::OfAgent { path, event: inner } => {
                 if !self.call(path, inner.as_event()) {
                     self.custom(event);
@@ -245,6 +282,18 @@ impl AgUiStream {
         }
     }
 
+    /// A message of the user.
+    fn said(&mut self, message: &Message) {
+        self.close_message();
+        let (id, words) = (message.id(), message.text());
+        self.stream.chunk(json!({"type": "TEXT_MESSAGE_START", "messageId": id, "role": "user"}));
+        if !words.is_empty() {
+            self.stream
+                .chunk(json!({"type": "TEXT_MESSAGE_CONTENT", "messageId": id, "delta": words}));
+        }
+        self.stream.chunk(json!({"type": "TEXT_MESSAGE_END", "messageId": id}));
+    }
+
     fn close_message(&mut self) {
         if let Some((kind, id)) = self.state.open.take() {
             for name in kind.events().2 {
@@ -255,33 +304,46 @@ impl AgUiStream {
 
     /// Encodes an event of a call, of the run or of an agent behind this path. Returns whether it is one.
     fn call(&mut self, path: &[AgentCall], event: Event<'_>) -> bool {
-        let id = |call: &ToolCall| {
-            let ids = path.iter().map(|step| &*step.call).chain([call.id()]);
-            ids.collect::<Vec<_>>().join("/")
-        };
+        let agent = path.iter().map(|step| &*step.call).collect::<Vec<_>>().join("/");
         let (Event::ToolCall(of)
         | Event::ToolWaits { call: of, .. }
         | Event::ToolDenied { call: of, .. }
         | Event::ToolResult { call: of, .. }) = event
         else {
+            if matches!(event, Event::TurnStarted { .. }) {
+                self.state.agents.insert(agent);
+            }
             return false;
         };
-        let id = id(of);
+        let id = if agent.is_empty() { of.id().to_owned() } else { format!("{agent}/{}", of.id()) };
+        if self.is_new(&agent, &id) {
+            self.show(&id, of);
+        }
         // What it has waited for before, it waits for no more.
         self.state.interrupts.retain(|interrupt| text(interrupt, "toolCallId") != Some(&id));
         match event {
-            Event::ToolWaits { call, wait } => self.show_wait(&id, call, wait),
-            Event::ToolDenied { call, reason } => self.result(&id, call, reason),
-            Event::ToolResult { call, result, .. } => self.result(&id, call, &result.to_text()),
-            _ => self.show(&id, of),
+            Event::ToolWaits { call, wait } => self.add_wait(&id, call, wait),
+            Event::ToolDenied { reason, .. } => self.result(&id, reason),
+            Event::ToolResult { result, .. } => self.result(&id, &result.to_text()),
+            _ => {}
         }
         true
     }
 
+    /// Whether the client does not have this call of an agent from a run before.
+    fn is_new(&self, agent: &str, id: &str) -> bool {
+        let mut agents =
+            iter::successors(Some(agent), |it| it.rsplit_once('/').map(|(above, _)| above));
+        agents.any(|agent| self.state.agents.contains(agent))
+            // Without the messages, the client has read the runs before.
+            || self.known.as_ref().is_some_and(|known| !known.contains(id))
+    }
+
     fn show(&mut self, id: &str, call: &ToolCall) {
-        if self.state.resumed || !self.state.calls.insert(id.to_owned()) {
+        if !self.state.calls.insert(id.to_owned()) {
             return;
         }
+        self.state.agents.insert(id.to_owned());
         self.close_message();
         let message = match self.state.answer.take() {
             Some(message) => message,
@@ -299,8 +361,7 @@ impl AgUiStream {
         self.stream.chunk(json!({"type": "TOOL_CALL_END", "toolCallId": id}));
     }
 
-    fn show_wait(&mut self, id: &str, call: &ToolCall, wait: &Wait) {
-        self.show(id, call);
+    fn add_wait(&mut self, id: &str, call: &ToolCall, wait: &Wait) {
         let mut shown = ShownWait::of(call, wait);
         let Some(interrupt) = shown.id else { return };
         let schema = match shown.is_approval {
@@ -312,6 +373,7 @@ impl AgUiStream {
             false => shown.json.get("form").filter(|form| form.is_object()).cloned(),
         };
         shown.json.insert("call".into(), json!(id));
+        shown.json.insert("arguments".into(), input(call));
         let reason = if shown.is_approval { "tool_call" } else { "input_required" };
         let members = [
             ("message", shown.question.map(Value::String)),
@@ -325,8 +387,7 @@ impl AgUiStream {
         self.state.interrupts.push(all);
     }
 
-    fn result(&mut self, id: &str, call: &ToolCall, text: &str) {
-        self.show(id, call);
+    fn result(&mut self, id: &str, text: &str) {
         // A call that was denied may have a result, too.
         if !self.state.results.insert(id.to_owned()) {
             return;

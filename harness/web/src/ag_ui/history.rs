@@ -1,20 +1,31 @@
 //! The messages of a client of AG-UI, folded from the events of its runs.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use crate::request::text;
-use harness_core::message::Message;
+use harness_core::message::{Block, Media, Message};
 
 /// What a client has read.
 #[derive(Clone, Debug, Default)]
 pub(super) struct AgUiMessages(Vec<Value>);
 
 impl AgUiMessages {
-    /// A run begins, with what the user has said.
-    pub(super) fn begin_run(&mut self, said: Option<&Message>) {
-        let said =
-            said.map(|said| json!({"id": said.id(), "role": "user", "content": said.text()}));
-        self.0.extend(said);
+    /// Adds what the user has said.
+    pub(super) fn say(&mut self, said: &Message) {
+        let is_text = |block: &Block| matches!(block, Block::Text(_));
+        let content = match said.blocks().iter().all(is_text) {
+            true => json!(said.text()),
+            false => said.blocks().iter().filter_map(part).collect(),
+        };
+        self.0.push(json!({"id": said.id(), "role": "user", "content": content}));
+    }
+
+    /// The ids of all calls.
+    pub(super) fn calls(&self) -> BTreeSet<String> {
+        let calls = self.0.iter().filter_map(|message| message.get("toolCalls")?.as_array());
+        calls.flatten().filter_map(|call| text(call, "id").map(str::to_owned)).collect()
     }
 
     pub(super) fn into_messages(self) -> Vec<Value> {
@@ -74,6 +85,31 @@ impl AgUiMessages {
     fn message(&mut self, id: &str) -> Option<&mut Value> {
         self.0.iter_mut().rev().find(|message| text(message, "id") == Some(id))
     }
+}
+
+/// A part of a message of the user, if the client can open it.
+fn part(block: &Block) -> Option<Value> {
+    let (kind, media) = match block {
+        Block::Text(words) => return Some(json!({"type": "text", "text": words.text()})),
+        Block::Image(media) => ("image", media),
+        Block::Audio(media) => ("audio", media),
+        Block::Document(media) => ("document", media),
+        _ => return None,
+    };
+    Some(json!({"type": kind, "source": source(media)?}))
+}
+
+fn source(media: &Media) -> Option<Value> {
+    let mime = media.mime().unwrap_or("application/octet-stream");
+    let inline =
+        media.base64().map(|data| json!({"type": "data", "value": data, "mimeType": mime}));
+    inline.or_else(|| {
+        let mut source = json!({"type": "url", "value": media.url()?});
+        if let Some((source, mime)) = source.as_object_mut().zip(media.mime()) {
+            source.insert("mimeType".into(), json!(mime));
+        }
+        Some(source)
+    })
 }
 
 /// Adds words to a member of an object.

@@ -27,7 +27,7 @@ struct RequestBody {
 /// # Errors
 /// Fails with [`ErrorKind::Configuration`](harness_core::error::ErrorKind) if the body is none of `DefaultChatTransport`, if the
 /// message is empty or has a file that cannot be read, and if the client asks for another answer to an earlier message
-/// (`regenerate`), since what was said stays said.
+/// (`regenerate`) or changes one (`sendMessage` with a `messageId`), since what was said stays said.
 pub fn decode_request(body: &[u8]) -> Result<ClientRequest, Error> {
     let body: RequestBody = serde_json::from_slice(body)
         .map_err(|error| wrong(format!("the body is no request of `useChat`: {error}")))?;
@@ -44,6 +44,10 @@ pub fn decode_request(body: &[u8]) -> Result<ClientRequest, Error> {
     });
     let input = match messages.last() {
         Some(last) if is_role(last, "user") && !continues => {
+            // A new message comes without this id.
+            if message_id.is_some() {
+                return Err(wrong("a message cannot be changed: send another message"));
+            }
             ClientInput::Message(decode_message(last)?)
         }
         _ => {

@@ -56,6 +56,7 @@ function read({ events, costs }, side) {
     switch (event.event) {
       case 'run_started': {
         run.start = event;
+        run.row = note(event.said != null ? { name: 'user', text: event.said } : { name: 'continues', text: '' });
         if (event.said != null) run.prompt.push({ role: 'user', text: event.said });
         const outer = event.caller && runs.get(event.caller.run);
         const caller = outer?.calls.get(event.caller.call);
@@ -92,7 +93,7 @@ function read({ events, costs }, side) {
       case 'call_started':
         if (call.waits != null) endWait(call);
         if (call.queued) call.bars.push(['wait', call.queued, at]);
-        Object.assign(call, { started: at, early: event.early, arguments: event.arguments, queued: null });
+        Object.assign(call, { started: at, closed: false, early: event.early, arguments: event.arguments, queued: null });
         break;
       case 'call_decided':
         if (call.waits != null || event.waited_ms != null) endWait(call);
@@ -123,7 +124,10 @@ function read({ events, costs }, side) {
         note({ warns: true, bars: [['wait', at, at + event.wait_us]] });
         run.to = Math.max(run.to, Math.min(at + event.wait_us, at + 86_400_000_000));
         break;
-      case 'run_ended': run.end = event; break;
+      case 'run_ended':
+        run.end = event;
+        if (run.row) run.row.events.push(event); else note({});
+        break;
       default: {
         if (event.event === 'steered') run.prompt.push({ role: 'user', text: event.text });
         if (event.event === 'answer_rejected') run.prompt.push({ role: 'faults', text: (event.faults ?? []).join('\n') });
@@ -157,9 +161,10 @@ function wordsOf(event) {
   const { v, run, event: name, ...members } = event;
   return textsIn(members).join(' · ');
 }
-function textsIn(value) {
+function textsIn(value, numbers) {
   if (typeof value === 'string') return value ? [value] : [];
-  return value && typeof value === 'object' ? Object.values(value).flatMap(textsIn) : [];
+  if (typeof value === 'number') return numbers ? [String(value)] : [];
+  return value && typeof value === 'object' ? Object.values(value).flatMap((inside) => textsIn(inside, numbers)) : [];
 }
 
 /** Numbers the rows in the order of the page. */
@@ -357,7 +362,10 @@ function fill(it) {
     if (it.ran != null) facts.push(['ran', time(it.ran)]);
     if (it.early) facts.push(['began', 'before the end of the answer']);
     facts.push(['call', it.call]);
-  } else add('Text', it.text);
+  } else {
+    add('Text', it.text);
+    if (it === it.run.row) add('End', it.run.end?.outcome);
+  }
   facts.push(['began after', time(it.from - it.run.from)]);
   const list = make('dl', {}, ...facts.map(([what, value]) => make('div', {}, make('dt', {}, what), make('dd', {}, String(value)))));
   const raw = make('details', { className: 'raw' }, make('summary', {}, `Recorded: ${count(it.events.length, 'event')}`));
@@ -425,7 +433,7 @@ function goRow(back) {
 }
 
 let query = '', matches = [];
-const textOf = (it) => (it.haystack ??= [it.name, ...it.events.flatMap(textsIn)].join('\n').toLowerCase());
+const textOf = (it) => (it.haystack ??= [it.name, ...it.events.flatMap((event) => textsIn(event, true))].join('\n').toLowerCase());
 const isFound = (it) => !query || it.found;
 function search(words) {
   query = words.trim().toLowerCase();
@@ -498,7 +506,7 @@ function linesOf(value) {
 function rowOf(side) {
   const fact = difference?.[side];
   const event = fact && recordings[side].events[fact.event];
-  return event ? rows.findLast((it) => it.events.includes(event) || it.run.start === event && it.run.rows[0] === it) ?? null : null;
+  return event ? rows.findLast((it) => it.events.includes(event)) ?? null : null;
 }
 function goDifference() {
   for (const it of [rowOf(1), rowOf(0)]) if (it) go(it, { opens: false, link: false });
