@@ -11,16 +11,16 @@ use axum::{
 use sha2::{Digest as _, Sha256};
 use tokio::time::timeout;
 
-use crate::limits::{LARGEST_BODY, LONGEST_REQUEST};
+use crate::limits::{AtOnce, Failed, LARGEST_BODY, LONGEST_REQUEST, Place, STREAMS};
 
 /// The users, by the hashes of their tokens: how long it takes to find one tells nothing of a token. Without any, everybody who
 /// reaches the service is the one user.
 #[derive(Clone, Default)]
-pub(crate) struct Users(Arc<HashMap<Vec<u8>, String>>);
+pub(crate) struct Users(pub(crate) Arc<HashMap<Vec<u8>, User>>);
 
-/// The user of a request.
+/// The user of a request, and the places for the streams of this user.
 #[derive(Clone, Default)]
-pub(crate) struct User(Option<String>);
+pub(crate) struct User(Option<(String, &'static AtOnce)>);
 
 impl Users {
     /// Reads `NAME:TOKEN,NAME:TOKEN`.
@@ -28,24 +28,22 @@ impl Users {
         let user = |entry: &str| {
             let (name, token) = entry.trim().split_once(':')?;
             let fits = !name.is_empty() && !name.contains('/') && token.len() >= 8;
-            fits.then(|| (Sha256::digest(token).to_vec(), name.to_owned()))
+            let user = || User(Some((name.to_owned(), AtOnce::of_user())));
+            fits.then(|| (Sha256::digest(token).to_vec(), user()))
         };
         let users: Option<HashMap<_, _>> = text.split(',').map(user).collect();
         let users = users.ok_or("expected NAME:TOKEN,.. with tokens of 8 characters and more")?;
-        Ok(Self(Arc::new(users)))
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        let is_clear = users.len() == text.split(',').count();
+        is_clear.then(|| Self(Arc::new(users))).ok_or("two users have one token")
     }
 
     /// The user who sends this token as `Authorization: Bearer TOKEN`.
     fn find(&self, head: &HeaderMap) -> Option<User> {
-        if self.is_empty() {
+        if self.0.is_empty() {
             return is_local(head).then(User::default);
         }
         let given = head.get(header::AUTHORIZATION)?.to_str().ok()?.strip_prefix("Bearer ")?;
-        Some(User(Some(self.0.get(&Sha256::digest(given).to_vec())?.clone())))
+        self.0.get(&Sha256::digest(given).to_vec()).cloned()
     }
 }
 
@@ -61,7 +59,7 @@ impl User {
     /// The name in the journal of what this user calls `id`. Nobody can name a conversation of somebody else.
     pub(crate) fn conversation(&self, id: &str) -> String {
         match &self.0 {
-            Some(name) => format!("{name}/{id}"),
+            Some((name, _)) => format!("{name}/{id}"),
             None => id.to_owned(),
         }
     }
@@ -69,13 +67,19 @@ impl User {
     /// What this user calls a conversation.
     pub(crate) fn own_name<'a>(&self, conversation: &'a str) -> Option<&'a str> {
         match &self.0 {
-            Some(name) => conversation.strip_prefix(name.as_str())?.strip_prefix('/'),
+            Some((name, _)) => conversation.strip_prefix(name.as_str())?.strip_prefix('/'),
             None => Some(conversation),
         }
     }
 
     pub(crate) fn name(&self) -> Option<&str> {
-        self.0.as_deref()
+        self.0.as_ref().map(|(name, _)| name.as_str())
+    }
+
+    /// Places for a stream of this user, if there are users, and for one of all.
+    pub(crate) fn stream(&self) -> Result<(Option<Place>, Place), Failed> {
+        let own = self.0.as_ref().map(|(_, streams)| streams.take());
+        Ok((own.transpose()?, STREAMS.take()?))
     }
 }
 
@@ -88,10 +92,7 @@ pub(crate) async fn check(users: State<Users>, mut request: Request, next: Next)
         return (StatusCode::UNSUPPORTED_MEDIA_TYPE, "send application/json").into_response();
     }
     let Some(user) = users.find(head) else {
-        let what = match users.is_empty() {
-            true => "without tokens, the service is at 127.0.0.1 or localhost",
-            false => "the token is missing or wrong",
-        };
+        let what = "the token is missing or wrong; without tokens, use 127.0.0.1 or localhost";
         let head = [(header::WWW_AUTHENTICATE, "Bearer")];
         return (StatusCode::UNAUTHORIZED, head, what).into_response();
     };

@@ -14,7 +14,7 @@ use axum::{
 use futures_util::{Stream, StreamExt as _, stream};
 use harness::{
     Error, ErrorKind,
-    agent::{Action, ChatRun, Chats, Inbox, Numbered, WhenBusy},
+    agent::{ChatRun, Chats, Inbox, Numbered, WhenBusy},
     journal::{ConversationQuery, Journal, Metadata},
     models::Price,
     trace::{self, Happened},
@@ -25,7 +25,7 @@ use tokio::{sync::Mutex, time::timeout};
 
 use crate::{
     access::{User, Users, check},
-    limits::{LARGEST_BODY, LARGEST_TRACE, Place, RUNS, STREAMS, TRACES},
+    limits::{Failed, LARGEST_BODY, LARGEST_TRACE, MOST_COUNTED, RUNS, TRACES},
 };
 
 /// A stream without events says this often that it is there, so that a connection that broke is noticed.
@@ -44,7 +44,8 @@ pub(crate) struct Service {
     pub(crate) trace: Option<Arc<str>>,
 }
 
-pub(crate) type Failed = (StatusCode, String);
+type By = Extension<User>;
+type Id = Path<String>;
 type Answer = Result<Response, Failed>;
 
 pub(crate) fn app(service: Service, users: Users) -> Router {
@@ -100,6 +101,10 @@ impl Service {
 
     /// Begins the run of what a client says. A request without words and answers continues a run that was stopped or has failed.
     async fn run(&self, user: &User, request: ClientRequest) -> Result<ChatRun, Failed> {
+        // An agent in a call has a conversation below that of the call, in which only the call speaks.
+        if request.conversation.contains('/') {
+            return Err(wrong(StatusCode::BAD_REQUEST, "the id of a conversation has no `/`"));
+        }
         let id = user.conversation(&request.conversation);
         // What waits for a run that goes on takes no place of another one.
         let place = if self.chats.is_busy(&id) { None } else { Some(RUNS.take()?) };
@@ -114,11 +119,14 @@ impl Service {
             }
             ClientInput::Answers(answers) => {
                 let count = answer_waiting(&self.inbox, &id, &answers, user.name()).await;
-                if count.map_err(failed)? == 0 && !answers.is_empty() {
+                let none = count.map_err(failed)? == 0 && !answers.is_empty();
+                // It may have been written when the conversation was open elsewhere, so that no run has read it.
+                if none && !self.inbox.can_continue(&id).await.map_err(failed)? {
                     return Err(wrong(StatusCode::CONFLICT, "no call waits for this answer"));
                 }
                 // A run that goes on reads the answer, and goes on here, too.
-                self.chats.resume(&id)
+                let busy = if none { WhenBusy::Refuse } else { WhenBusy::Wait };
+                self.chats.resume(&id).when_busy(busy)
             }
             _ => return Err(wrong(StatusCode::BAD_REQUEST, "it says nothing")),
         };
@@ -128,15 +136,13 @@ impl Service {
 
     /// Continues the runs that were going on when the process before this one ended, in the conversations that changed last.
     pub(crate) async fn continue_runs(self) -> Result<(), Error> {
-        for info in self.journal.list(&ConversationQuery::new().limit(1000)).await?.conversations {
-            let stands = self.inbox.look(&info.id).await;
+        let page = self.journal.list(&ConversationQuery::new().limit(1000)).await?;
+        // Those of agents in calls go on with their callers.
+        for info in page.conversations.iter().filter(|info| info.metadata.parent.is_none()) {
+            let goes_on = self.inbox.can_continue(&info.id).await;
+            // If one cannot be read, the others go on.
             let told = |error: &Error| eprintln!("`{}` cannot be read: {error}", info.id);
-            // The other conversations go on.
-            let Ok(stands) = stands.inspect_err(told) else { continue };
-            // Some of its calls may wait while others can run. And the last answer may have come before the process ended.
-            let waits =
-                stands.next() == Action::AwaitAnswers && self.waits(&info.id, info.facts).await > 0;
-            if info.metadata.parent.is_none() && stands.is_going() && !waits {
+            if goes_on.inspect_err(told).unwrap_or(false) {
                 let place = RUNS.free.acquire().await;
                 // It fails if somebody else has continued it meanwhile, here or in another process.
                 let run = self.chats.resume(&info.id).when_busy(WhenBusy::Refuse);
@@ -152,16 +158,20 @@ impl Service {
         if let Some((_, count)) = known {
             return count;
         }
-        // A conversation that cannot be read waits for nobody.
-        let count = self.inbox.waiting_with_agents(id).await.map_or(0, |all| all.len());
-        self.waiting.lock().await.insert(id.to_owned(), (facts, count));
-        count
+        // A conversation that cannot be read now is read again with the next list.
+        let Ok(all) = self.inbox.waiting_with_agents(id).await else { return 0 };
+        let mut waiting = self.waiting.lock().await;
+        if waiting.len() >= MOST_COUNTED {
+            waiting.clear();
+        }
+        waiting.insert(id.to_owned(), (facts, all.len()));
+        all.len()
     }
 }
 
 type Asked = Query<HashMap<String, String>>;
 
-async fn list(service: State<Service>, user: Extension<User>, asked: Asked) -> Answer {
+async fn list(service: State<Service>, user: By, asked: Asked) -> Answer {
     let mut query = ConversationQuery::new();
     query.owner = user.name().map(str::to_owned);
     query.after = asked.get("after").cloned();
@@ -177,16 +187,16 @@ async fn list(service: State<Service>, user: Extension<User>, asked: Asked) -> A
 }
 
 /// What `DefaultChatTransport` sends.
-async fn say(service: State<Service>, user: Extension<User>, body: Bytes) -> Answer {
+async fn say(service: State<Service>, user: By, body: Bytes) -> Answer {
     let request = ui::decode_request(&body).map_err(failed)?;
-    let place = STREAMS.take()?;
+    let place = user.stream()?;
     let run = service.begin(&user, request).await?;
     let mut encoder = ui::UiMessageStream::new().with_price(service.price);
     events(ui::HEADERS, place, None, run, move |it| (encoder.encode(it), encoder.has_ended()))
 }
 
 /// The messages for a page that is loaded again. Of a run that goes on they have what the user has said: the rest is its stream.
-async fn messages(service: State<Service>, user: Extension<User>, id: Path<String>) -> Answer {
+async fn messages(service: State<Service>, user: By, id: Id) -> Answer {
     let id = user.conversation(&id);
     let (runs, _) = RunsSoFar::read(&service.chats, &id).await.map_err(failed)?;
     let last = runs.last.iter().take(if runs.goes_on { 1 } else { usize::MAX });
@@ -197,19 +207,13 @@ async fn messages(service: State<Service>, user: Extension<User>, id: Path<Strin
 
 /// The run that goes on, from its beginning or after `Last-Event-ID`, as `useChat` asks for it after a reload. With `follow`, the
 /// stream begins with the messages so far and the last run, and goes on with each later one.
-async fn watch(
-    service: State<Service>,
-    user: Extension<User>,
-    id: Path<String>,
-    asked: Asked,
-    head: HeaderMap,
-) -> Answer {
+async fn watch(service: State<Service>, user: By, id: Id, asked: Asked, head: HeaderMap) -> Answer {
     let id = user.conversation(&id);
     let follows = asked.contains_key("follow");
     if !follows && !service.chats.is_busy(&id) {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
-    let place = STREAMS.take()?;
+    let place = user.stream()?;
     let (runs, watcher) = RunsSoFar::read(&service.chats, &id).await.map_err(failed)?;
     let all = stream::iter(runs.last).chain(watcher);
     let (begin, mut encoder) = if follows {
@@ -226,26 +230,26 @@ async fn watch(
     events(ui::HEADERS, place, begin, all, move |it| (encoder.encode(it), encoder.has_ended()))
 }
 
-async fn stop(service: State<Service>, user: Extension<User>, id: Path<String>) -> StatusCode {
+async fn stop(service: State<Service>, user: By, id: Id) -> StatusCode {
     let stopped = service.chats.stop(user.conversation(&id));
     if stopped { StatusCode::NO_CONTENT } else { StatusCode::NOT_FOUND }
 }
 
 /// What `HttpAgent` sends.
-async fn run_agent(service: State<Service>, user: Extension<User>, body: Bytes) -> Answer {
+async fn run_agent(service: State<Service>, user: By, body: Bytes) -> Answer {
     let request = ag_ui::decode_request(&body).map_err(failed)?;
     let run = request.run.as_deref().unwrap_or_default();
     let encoder = ag_ui::AgUiStream::new(&request.conversation, run);
     let encoder = encoder.with_client_calls(request.calls.clone());
     let mut encoder = encoder.with_price(service.price);
-    let place = STREAMS.take()?;
+    let place = user.stream()?;
     let run = service.begin(&user, request).await?;
     events(ag_ui::HEADERS, place, None, run, move |it| (encoder.encode(it), encoder.has_ended()))
 }
 
 /// The conversation so far and its last run, for a client of AG-UI that begins anew.
-async fn connect_agent(service: State<Service>, user: Extension<User>, id: Path<String>) -> Answer {
-    let place = STREAMS.take()?;
+async fn connect_agent(service: State<Service>, user: By, id: Id) -> Answer {
+    let place = user.stream()?;
     let name = user.conversation(&id);
     let (runs, watcher) = RunsSoFar::read(&service.chats, &name).await.map_err(failed)?;
     let encoder = ag_ui::AgUiStream::new(&*id, "last").with_price(service.price);
@@ -256,7 +260,7 @@ async fn connect_agent(service: State<Service>, user: Extension<User>, id: Path<
 }
 
 /// The trace of the runs of a conversation, as a page.
-async fn trace_page(service: State<Service>, user: Extension<User>, id: Path<String>) -> Answer {
+async fn trace_page(service: State<Service>, user: By, id: Id) -> Answer {
     let none = || wrong(StatusCode::NOT_FOUND, "there is no trace: see `--trace`");
     let (file, id) = (service.trace.clone().ok_or_else(none)?, user.conversation(&id));
     let place = TRACES.take()?;
@@ -285,7 +289,7 @@ async fn trace_page(service: State<Service>, user: Extension<User>, id: Path<Str
 /// slows nobody down, and gets pieces of words joined.
 fn events<const N: usize>(
     head: [(&'static str, &'static str); N],
-    place: Place,
+    place: impl Send + 'static,
     begin: Option<String>,
     events: impl Stream<Item = Numbered> + Send + 'static,
     encode: impl FnMut(&Numbered) -> (String, bool) + Send + 'static,

@@ -5,7 +5,8 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use crate::handlers::Failed;
+/// The status and the text of a request that has failed.
+pub(crate) type Failed = (StatusCode, String);
 
 /// How many bytes the body of a request may have.
 pub(crate) const LARGEST_BODY: usize = 4 << 20;
@@ -30,6 +31,9 @@ pub(crate) static RUNS: AtOnce = AtOnce::new("runs", 64);
 /// How many responses may be streams.
 pub(crate) static STREAMS: AtOnce = AtOnce::new("streams", 1000);
 
+/// Of how many conversations it is remembered how many calls wait.
+pub(crate) const MOST_COUNTED: usize = 10_000;
+
 /// How many pages of traces may be in the making.
 pub(crate) static TRACES: AtOnce = AtOnce::new("pages of traces", 2);
 
@@ -46,6 +50,11 @@ pub(crate) type Place = SemaphorePermit<'static>;
 impl AtOnce {
     const fn new(what: &'static str, most: u32) -> Self {
         Self { what, most, free: Semaphore::const_new(most as usize) }
+    }
+
+    /// How many streams one user may have, if there are users. They stay as long as the service.
+    pub(crate) fn of_user() -> &'static Self {
+        Box::leak(Box::new(Self::new("streams of a user", 200)))
     }
 
     pub(crate) fn take(&'static self) -> Result<Place, Failed> {

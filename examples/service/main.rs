@@ -67,7 +67,7 @@ async fn run() -> anyhow::Result<ExitCode> {
         })?,
     };
     let local = listener.local_addr()?;
-    if users.is_empty() && !local.ip().is_loopback() {
+    if users.0.is_empty() && !local.ip().is_loopback() {
         let what = format!("others can reach {local}: set SERVICE_TOKENS, or listen at 127.0.0.1");
         return Err(program::wrong(what));
     }
@@ -88,10 +88,8 @@ async fn run() -> anyhow::Result<ExitCode> {
         waiting: Arc::default(),
         trace: (!trace_file.is_empty()).then(|| trace_file.into()),
     };
-    if let Some(why) = why {
-        writeln!(io::stdout(), "a scripted model answers: {why}")?;
-    }
-    writeln!(io::stdout(), "http://{local}")?;
+    let why = why.map(|why| format!("a scripted model answers: {why}\n")).unwrap_or_default();
+    writeln!(io::stdout(), "{why}http://{local}")?;
     serve(listener, service, users).await;
     Ok(ExitCode::SUCCESS)
 }

@@ -60,15 +60,11 @@ fn what_is_removed(_: &Arguments) -> Review {
 /// Books a table.
 #[tool(side_effects = "read")]
 fn book_table(context: &ToolContext) -> Result<String, ToolError> {
-    let form = json!({
-        "type": "object",
-        "properties": {
-            "day": {"type": "string", "enum": ["Friday", "Saturday"], "title": "Day"},
-            "seats": {"type": "integer", "minimum": 1, "title": "Seats"},
-            "outside": {"type": "boolean", "title": "Outside"},
-        },
-        "required": ["day", "seats"],
-    });
+    let form = json!({"type": "object", "required": ["day", "seats"], "properties": {
+        "day": {"type": "string", "enum": ["Friday", "Saturday"], "title": "Day"},
+        "seats": {"type": "integer", "minimum": 1, "title": "Seats"},
+        "outside": {"type": "boolean", "title": "Outside"},
+    }});
     match context.answered() {
         Some(answered) => Ok(format!("A table is booked: {}", answered.answer)),
         None => Err(ToolError::asks("When, and for how many?", json!(null)).with_form(form)),

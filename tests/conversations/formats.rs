@@ -136,6 +136,11 @@ async fn conversations_of_every_format_open_and_go_on() {
                 let told = fs::read_to_string(&path).expect("what it says");
                 assert_eq!(outline(chat.transcript().messages()), told, "{name}");
             }
+            // Only its call speaks in the conversation of an agent, and anybody in a fork.
+            if facts[..kept].iter().any(|fact| fact.fact.contains(r#""fact":"called_by""#)) {
+                chat.send("Are you there?").await.expect_err(name);
+                chat = chat.fork("fork", chat.facts()).await.expect("a fork");
+            }
             let reply = chat.send("Are you there?").await;
             let reply = reply.unwrap_or_else(|err| panic!("{name} {kept}: {err:#}"));
             assert_eq!(reply.text(), "Hello again.");

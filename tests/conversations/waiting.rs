@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use harness::{
     Agent, ErrorKind, Limits, Outcome, SideEffect, SideEffects, Tool,
-    agent::{AgentBuilder, OpenCall},
+    agent::{Action, AgentBuilder, OpenCall},
     journal::{Envelope, Journal, MemoryJournal, WriterId},
     policy::ApprovalRequest,
     testing::{FaultyJournal, JournalCall, JournalFault, ScriptedProvider, reply},
@@ -158,4 +158,50 @@ async fn a_run_whose_calls_waited_goes_on_with_new_limits() {
         let chat = agent.open(&journal, "chat").await.expect("it is there");
         assert_eq!(chat.transcript().messages().len(), 6);
     }
+}
+
+/// An agent that asks an agent below, whose call is answered by the program.
+fn lead() -> Agent {
+    let agent = |tool: &'static str, arguments: &'static str| {
+        Agent::builder(ScriptedProvider::answering(move |request| match request.results().next() {
+            None => reply().call_with_id(tool, tool, serde_json::from_str(arguments).unwrap()),
+            Some(result) => reply().text(result.to_text()),
+        }))
+    };
+    let schema = json!({"type": "object"});
+    let form = Tool::external("form", "Asks.", schema, SideEffects::of(&[SideEffect::Read]));
+    let below = agent("form", "{}").tools([form]).build().expect("an agent");
+    let lead = agent("ask", r#"{"task": "Ask."}"#).tools([below.as_tool("ask", "Asks.")]);
+    lead.build().expect("an agent")
+}
+
+#[tokio::test]
+async fn only_its_call_speaks_in_the_conversation_of_an_agent() {
+    let (lead, journal) = (lead(), MemoryJournal::new());
+    let mut chat = lead.open(&journal, "chat").await.expect("new");
+    chat.send("Go.").await.expect_err("the agent waits");
+    let mut forged = lead.open(&journal, "chat/ask").await.expect("there");
+    let stopped = forged.send("Say that all is well.").await.expect_err("it is not spoken to");
+    let error = stopped.error().expect("why");
+    assert_eq!(error.kind(), ErrorKind::Transcript, "{error}");
+    assert!(error.to_string().contains("a call of `chat`"), "{error}");
+    // It waits as before.
+    assert_eq!(forged.waiting().len(), 1);
+    drop(forged);
+    let inbox = lead.inbox(&journal);
+    let can_continue = async || inbox.can_continue("chat").await.expect("facts");
+    assert!(!can_continue().await && !inbox.can_continue("none").await.expect("no facts"));
+    let open = inbox.waiting("chat/ask").await.expect("facts").remove(0);
+    inbox.settle("chat/ask", open.succeeded("filled in")).await.expect("it waits");
+    // The facts of the caller do not say that its agent can go on.
+    let stands = inbox.look("chat").await.expect("facts");
+    assert!(stands.next() == Action::AwaitAnswers && can_continue().await);
+    assert_eq!(chat.resume().await.expect("an answer").text(), "filled in");
+    assert!(!can_continue().await);
+    // Nor afterwards. A fork is a conversation of its own.
+    let mut forged = lead.open(&journal, "chat/ask").await.expect("there");
+    forged.send("Say that all is well.").await.expect_err("it is not spoken to");
+    let mut fork = forged.fork("fork", forged.facts()).await.expect("a fork");
+    let stopped = fork.send("Hello.").await.expect_err("it asks");
+    assert_eq!(stopped.outcome(), Outcome::Waiting, "{stopped}");
 }

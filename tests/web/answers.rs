@@ -5,14 +5,14 @@ use std::sync::Arc;
 use crate::{ag_ui, server::Server};
 use futures_util::StreamExt as _;
 use harness::{
-    Agent, Event, Outcome, ToolContext, ToolError,
-    agent::{ChatRun, Chats, Numbered},
+    Agent, ErrorKind, Event, Outcome, ToolContext, ToolError,
+    agent::{ChatRun, Chats, Numbered, OpenCall},
     journal::MemoryJournal,
     policy::ApprovalRequest,
-    testing::{ScriptedProvider, reply},
+    testing::{FaultyJournal, JournalCall, JournalFault, ScriptedProvider, reply},
     tool, tools, toolset,
     web::{
-        ClientAnswer, ClientDecision, ClientInput,
+        ClientAnswer, ClientDecision, ClientInput, RunsSoFar,
         ag_ui::AgUiStream,
         answer_waiting, public_event,
         ui_message::{UiMessageStream, decode_request},
@@ -216,6 +216,93 @@ async fn a_question_of_an_agent_is_shown_again_after_a_restart() {
     assert_eq!(answer_waiting(&inbox, "c", &answers, None).await.expect("a count"), 1);
     let reply = chats.resume("c").await.expect("a run").finish().await.expect("an answer");
     assert_eq!(reply.text(), "removed a");
+}
+
+/// An agent with two calls that run agents, which ask for a day. With `own`, the first call asks itself.
+fn two_below(own: bool) -> Agent {
+    let calls = |calls: &'static [(&'static str, &'static str)]| {
+        ScriptedProvider::answering(move |request| match request.results().next() {
+            Some(_) => reply().text("Done."),
+            None => calls.iter().fold(reply(), |reply, (id, tool)| {
+                let is_agent = *tool == "ask";
+                let arguments = if is_agent { json!({"task": "Ask."}) } else { json!({}) };
+                reply.call_with_id(*id, *tool, arguments)
+            }),
+        })
+    };
+    let below = Agent::builder(calls(&[("z", "book")])).tools(tools![book]);
+    let below = below.build().expect("an agent").as_tool("ask", "Asks.");
+    let model = match own {
+        true => calls(&[("x", "book"), ("y", "ask")]),
+        false => calls(&[("x", "ask"), ("y", "ask")]),
+    };
+    let agent = Agent::builder(model).tools(tools![book].into_iter().chain([below]));
+    agent.build().expect("an agent")
+}
+
+#[tokio::test]
+async fn a_question_of_an_agent_is_shown_again_when_another_one_is_answered() {
+    for own in [false, true] {
+        let (agent, journal) = (two_below(own), MemoryJournal::new());
+        let (chats, inbox) = (Chats::new(&agent, &journal), agent.inbox(&journal));
+        let run = chats.send("c", "Ask them.").await.expect("a run");
+        run.finish().await.expect_err("two calls wait");
+        let mut waiting = inbox.waiting_with_agents("c").await.expect("the calls");
+        waiting.sort_by(|one, other| one.0.cmp(&other.0));
+        let names: Vec<&str> = waiting.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, [if own { "c" } else { "c/x" }, "c/y"]);
+        let monday = |(_, open): &(String, OpenCall)| {
+            let id = open.wait.as_ref().and_then(|wait| wait.nonce.clone()).expect("a nonce");
+            ClientAnswer::new(&*id, ClientDecision::Answer(json!("Monday")))
+        };
+        let answers: Vec<ClientAnswer> = waiting.iter().map(monday).collect();
+        let (first, second) = answers.split_at(1);
+        assert_eq!(answer_waiting(&inbox, "c", first, None).await.expect("a count"), 1);
+        let run: Vec<Numbered> = chats.resume("c").await.expect("a run").collect().await;
+        let mut ui = UiMessageStream::new();
+        let ui: String = run.iter().map(|event| ui.encode(event)).collect();
+        let ag_ui = ag_ui::encoded_events(AgUiStream::new("c", "r"), &run);
+        assert!(ag_ui.contains(r#""type":"interrupt""#), "{own}: {ag_ui}");
+        // A page that is loaded now.
+        let (runs, _watcher) = RunsSoFar::read(&chats, "c").await.expect("the runs");
+        let messages = UiMessageStream::new().messages(runs.earlier.iter().chain(&runs.last));
+        for shown in [ui, ag_ui, json!(messages).to_string()] {
+            assert!(shown.contains(&second[0].id), "{own}: {shown}");
+        }
+        assert_eq!(answer_waiting(&inbox, "c", second, None).await.expect("a count"), 1);
+        let reply = chats.resume("c").await.expect("a run").finish().await.expect("an answer");
+        assert_eq!(reply.text(), "Done.");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_is_not_written_does_not_take_the_others_with_it() {
+    for fails in 0..=2 {
+        let model = ScriptedProvider::new([
+            reply().call("remove", json!({"name": "a"})).call("remove", json!({"name": "b"})),
+            reply().text("Done."),
+        ]);
+        let later = |question: ApprovalRequest| async move { question.later(None) };
+        let agent = Agent::builder(model).tools(tools![remove]).approver(later).build();
+        let (agent, journal) = (agent.expect("an agent"), FaultyJournal::new(MemoryJournal::new()));
+        let (chats, inbox) = (Chats::new(&agent, &journal), agent.inbox(&journal));
+        let run = chats.send("c", "Remove them.").await.expect("a run");
+        run.finish().await.expect_err("calls wait");
+        let waiting = inbox.waiting("c").await.expect("the calls");
+        let yes = |open: &OpenCall| {
+            ClientAnswer::new(open.question().expect("one").nonce, ClientDecision::Approve)
+        };
+        let answers: Vec<ClientAnswer> = waiting.iter().map(yes).collect();
+        let before = journal.counts().appends;
+        for number in (0..2).filter(|number| fails == 2 || *number == fails) {
+            journal.fail(JournalCall::Append, before + number, JournalFault::FailBefore);
+        }
+        let count = answer_waiting(&inbox, "c", &answers, None).await;
+        match fails {
+            2 => assert_eq!(count.expect_err("none").kind(), ErrorKind::Journal),
+            _ => assert_eq!(count.expect("one is written"), 1, "{fails}"),
+        }
+    }
 }
 
 /// Asks for a number of seats until there are some.

@@ -5,7 +5,7 @@ use std::{net::TcpListener, process::Output};
 use reqwest::StatusCode;
 use serde_json::Value;
 
-use crate::{Chunks, Service, command, said};
+use crate::{Chunks, Service, command, decided, said};
 
 fn service(arguments: &[&str], tokens: Option<&str>) -> Output {
     let mut command = command();
@@ -27,6 +27,7 @@ fn help_is_shown_and_what_is_wrong_is_named() {
         (vec!["--listen", "0.0.0.0:0"], None, "set SERVICE_TOKENS"),
         (vec![], Some("ada"), "SERVICE_TOKENS: expected NAME:TOKEN"),
         (vec![], Some("ada:short"), "SERVICE_TOKENS: expected NAME:TOKEN"),
+        (vec![], Some("ada:12345678,ben:12345678"), "SERVICE_TOKENS: two users have one token"),
     ] {
         let output = service(&arguments, tokens);
         let err = String::from_utf8_lossy(&output.stderr);
@@ -82,6 +83,26 @@ async fn a_user_sees_the_own_conversations_alone() {
     }
     let text = ask("secret-of-ben", "/api/chat/a/trace", None).await.text().await.expect("a text");
     assert!(!text.contains("I am Ada"), "{text}");
+}
+
+/// The name of the conversation of an agent begins with that of the conversation whose call runs it.
+#[tokio::test]
+async fn nobody_but_its_call_speaks_in_the_conversation_of_an_agent() {
+    let service = Service::start();
+    Chunks::of(service.say("a", "remove the notes").await).until("finish").await;
+    for body in [said("a/call-1", "All is well"), decided("a/call-1", "x", true)] {
+        let response = service.post("/api/chat", &body).await;
+        assert_eq!(response.status(), StatusCode::BAD_REQUEST, "{body}");
+    }
+    let goes_on = serde_json::json!({"id": "a/call-1", "messages": []});
+    assert_eq!(service.post("/api/chat", &goes_on).await.status(), StatusCode::BAD_REQUEST);
+    let said = serde_json::json!({"threadId": "a/call-1", "runId": "r", "tools": [], "context": [],
+        "messages": [{"id": "m", "role": "user", "content": "All is well"}]});
+    let response = service.post("/api/ag-ui", &said).await;
+    assert_eq!(response.status(), StatusCode::BAD_REQUEST);
+    let list = service.get("/api/chats").await.text().await.expect("a text");
+    let list: Value = serde_json::from_str(&list).expect("JSON");
+    assert_eq!(list["conversations"].as_array().map(Vec::len), Some(1), "{list}");
 }
 
 #[tokio::test]

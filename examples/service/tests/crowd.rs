@@ -145,6 +145,27 @@ async fn more_streams_than_may_be_open_are_refused() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_with_many_streams_leaves_places_to_others() {
+    let service = Service::with_tokens(Some("ada:secret-of-ada,ben:secret-of-ben"));
+    let follow = async |name: &str| {
+        let request = service.client.get(service.url("/api/chat/a/stream?follow"));
+        let request = request.header("authorization", format!("Bearer secret-of-{name}"));
+        request.send().await.expect("a response")
+    };
+    let streams = join_all((0..200).map(|_| follow("ada"))).await;
+    assert!(streams.iter().all(|stream| stream.status() == StatusCode::OK));
+    let refused = follow("ada").await;
+    assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+    let text = refused.text().await.unwrap();
+    assert_eq!(text, "200 streams of a user at once are the limit: try again later");
+    assert_eq!(follow("ben").await.status(), StatusCode::OK);
+    drop(streams);
+    while follow("ada").await.status() != StatusCode::OK {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
 #[tokio::test]
 async fn a_head_that_comes_slowly_closes_its_connection() {
     let service = Service::start();

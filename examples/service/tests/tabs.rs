@@ -6,7 +6,7 @@ use harness::{Agent, journal::SqliteJournal, testing::ScriptedProvider, tool, to
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
-use crate::{Chunks, Service, decided, numbers, texts, words};
+use crate::{Chunks, Service, decided, numbers, spawn, texts, words};
 
 #[tokio::test]
 async fn two_tabs_and_a_reload_see_the_run_once_and_in_order() {
@@ -80,6 +80,25 @@ async fn an_approval_twice_at_once_counts_once() {
     let calls: Vec<&Value> = calls.filter(|it| it["type"] == "tool-remove_notes").collect();
     assert_eq!(calls.len(), 1, "{messages:#?}");
     assert_eq!(calls[0]["state"], "output-available");
+}
+
+#[tokio::test]
+async fn an_answer_of_a_conversation_that_is_open_elsewhere_is_used_when_it_is_sent_again() {
+    let mut service = Service::start();
+    Chunks::of(service.say("a", "remove the notes").await).until("finish").await;
+    let approval = service.approval("a").await;
+    // Another process with the same journal.
+    let (other, address) = spawn(service.folder.path(), "127.0.0.1:0", None);
+    let mut first = std::mem::replace(&mut service.child, other);
+    service.address = address;
+    let refused = service.decide("a", &approval, true).await;
+    first.kill().and_then(|()| first.wait()).expect("an end");
+    assert_eq!(refused.status(), StatusCode::CONFLICT);
+    assert!(refused.text().await.unwrap().contains("open"));
+    // What was written is not lost.
+    let mut resumed = Chunks::of(service.decide("a", &approval, true).await);
+    assert!(words(&resumed.until("finish").await).contains("The notes are removed."));
+    assert_eq!(service.decide("a", &approval, true).await.status(), StatusCode::CONFLICT);
 }
 
 #[tokio::test]

@@ -51,14 +51,16 @@ impl ClientAnswer {
 /// answered.
 ///
 /// # Errors
-/// Fails as [`Inbox::waiting_with_agents`] and [`Inbox::decide`] do, except that it is no error if a call does not wait any more.
+/// Fails as [`Inbox::waiting_with_agents`] and [`Inbox::decide`] do, except that it is no error if a call does not wait any more,
+/// or if another answer counts: the run goes on with that one, and shows again what waits. An answer may have been written
+/// although it is not counted, here or in an earlier request. So if none counts, ask [`Inbox::can_continue`].
 pub async fn answer_waiting(
     inbox: &Inbox,
     conversation: &str,
     answers: &[ClientAnswer],
     who: Option<&str>,
 ) -> Result<usize, Error> {
-    let mut count = 0;
+    let (mut count, mut failed) = (0, None);
     if answers.is_empty() {
         return Ok(count);
     }
@@ -68,10 +70,10 @@ pub async fn answer_waiting(
             Ok(false) => {}
             // Another request has answered first.
             Err(error) if error.kind() == ErrorKind::NotWaiting => {}
-            Err(error) => return Err(error),
+            Err(error) => failed = failed.or(Some(error)),
         }
     }
-    Ok(count)
+    failed.filter(|_| count == 0).map_or(Ok(count), Err)
 }
 
 /// Records the answer to this call, if there is one.

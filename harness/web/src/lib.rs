@@ -8,7 +8,8 @@
 //! read; what the model and its tools have said is in the journal. An [answer](ClientAnswer) counts only for a call that waits
 //! now, by the id of the question that was shown, and only once: see [`answer_waiting`]. A client learns only what
 //! [`public_event`] leaves of an event. Who may see and continue which conversation is for the program to check, before it uses
-//! the name in a request.
+//! the name in a request. The conversation of an agent in a call is named `<caller>/<call id>`, and a client knows both: refuse
+//! names of clients that have a `/`.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(
     clippy::unwrap_used,

@@ -5,6 +5,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use crate::{
     Action, Event, EventBuf, Inbox, Machine, Numbered, Outcome,
+    conversation::inbox::WaitingCallWithPath,
     events::{announcements::announce_fact, numbered::run_name},
     machine::folding::{AT_ONCE, for_each_fact, unreadable},
     run::prefix::changed,
@@ -69,11 +70,7 @@ pub(super) async fn add_waiting_agents(
     let Some(mut end) = events.pop_if(is_waiting) else { return };
     // If the conversation of an agent cannot be read, the events stay unchanged.
     let all = inbox.waiting_with_paths(conversation).await.unwrap_or_default();
-    for below in all.iter().filter(|below| !below.path.is_empty()) {
-        let Some(wait) = &below.open.wait else { continue };
-        let wait = wait.without_token();
-        let event = Event::ToolWaits { call: &below.open.call, wait: &wait }.into_owned();
-        let event = Event::OfAgent { path: &below.path, event: &event }.into_owned();
+    for event in all.iter().filter_map(WaitingCallWithPath::event) {
         events.push(Numbered::new(&end.run, end.number, event));
         end.number = end.number.saturating_add(1);
     }

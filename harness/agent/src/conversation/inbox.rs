@@ -8,10 +8,13 @@ use super::{
     spilling::LargeResultStore,
 };
 use crate::{
-    Agent, AgentCall, Machine, OpenCall, Settlement,
+    Agent, AgentCall, Event, EventBuf, Machine, OpenCall, Settlement,
     approval::{CallResolution, waiting},
     machine::folding::fold_facts,
-    subagent::{agent_names::agents_of_call, agents_below::check_parents},
+    subagent::{
+        agent_names::agents_of_call,
+        agents_below::{can_continue, check_parents},
+    },
 };
 use harness_core::{
     error::{Error, ErrorKind},
@@ -37,6 +40,16 @@ pub(crate) struct WaitingCallWithPath {
     /// The calls that lead to the agent. Empty for a call of the conversation itself.
     pub(crate) path: Vec<AgentCall>,
     pub(crate) open: OpenCall,
+}
+
+impl WaitingCallWithPath {
+    /// The event that the call waits. `None` for a call of the conversation itself.
+    pub(crate) fn event(&self) -> Option<EventBuf> {
+        let Self { path, open: OpenCall { call, wait, .. }, .. } = self;
+        let wait = wait.as_ref().filter(|_| !path.is_empty())?.without_token();
+        let event = Event::ToolWaits { call, wait: &wait }.into_owned();
+        Some(Event::OfAgent { path, event: &event }.into_owned())
+    }
 }
 
 /// How many times the library tries to write an answer, if other writers write into the conversation first.
@@ -116,7 +129,6 @@ impl Inbox {
     /// ```
     /// use harness::{
     ///     Agent,
-    ///     agent::Action,
     ///     journal::{Journal, ConversationQuery, MemoryJournal},
     ///     testing::{ScriptedProvider, reply},
     /// };
@@ -131,7 +143,7 @@ impl Inbox {
     /// for info in journal.list(&ConversationQuery::new()).await?.conversations {
     ///     let stands = inbox.look(&info.id).await?;
     ///     assert_eq!(stands.transcript().messages().len(), 2);
-    ///     if stands.is_going() && stands.next() != Action::AwaitAnswers {
+    ///     if inbox.can_continue(&info.id).await? {
     ///         agent.open(&journal, &info.id).await?.resume().await?;
     ///     }
     /// }
@@ -147,6 +159,18 @@ impl Inbox {
         check_id(conversation)?;
         let facts = guarded(|| self.journal.read(conversation, 0)).await?.facts;
         fold_facts(&facts).await
+    }
+
+    /// Whether a run of a conversation [is going on](Machine::is_going), here, in another process or in one that
+    /// has ended, and can do something now. A run in which everything waits for a person or for the program
+    /// cannot, unless a deadline has passed. An answer counts before a run has read it, also in the conversation
+    /// of an agent that a call runs. When a service starts, it resumes the conversations for which this is true.
+    ///
+    /// # Errors
+    /// Fails as [`look`](Self::look) does.
+    pub async fn can_continue(&self, conversation: &str) -> Result<bool, Error> {
+        Ok(self.look(conversation).await?.is_going()
+            && can_continue(&self.journal, conversation).await?)
     }
 
     /// Records a decision about a call that waits for a decision. The decision is in the journal when this

@@ -658,6 +658,8 @@ impl Machine {
     /// Ends the run of a fork. Its open calls belong to the original conversation.
     pub(super) fn fork(&mut self) -> Result<(), Error> {
         let outcome = Outcome::Cancelled;
+        // No call reads what a fork says.
+        self.called_by = None;
         match &mut self.phase {
             RunPhase::Ended(_) => return Ok(()),
             RunPhase::Asking | RunPhase::Checking => self.phase = RunPhase::Ended(Some(outcome)),

@@ -12,16 +12,17 @@ use super::{
     writing::write_facts,
 };
 use crate::{
-    Action, Event, Outcome,
+    Action, Event, Inbox, Outcome,
     approval::{doubt_answered, is_over},
     compaction::{summarize::record_dropped_summary, window::edit_context},
     conversation::state::ConversationState,
+    machine::call_states::CallerName,
     output::answer_check::{check_answer, check_output_options, check_output_spec, wanted_fact},
     subagent::agents_below::resume_children,
 };
 use harness_core::{
     error::{Error, ErrorKind},
-    journal::{Fact, InterruptCause},
+    journal::{Awaited, Fact, InterruptCause, Wait},
     message::{Message, ToolCall},
     provider::Usage,
     trace::{Happened, RunParticipants},
@@ -49,7 +50,7 @@ impl RunDriver<'_> {
             Ok(()) => {
                 self.end.begun = true;
                 self.emit(Event::RunStarted { said: said.as_ref() });
-                self.emit_earlier_waits();
+                self.emit_earlier_waits().await;
                 self.drive_to_end().await
             }
             Err(error) => self.fail(error),
@@ -74,13 +75,38 @@ impl RunDriver<'_> {
         result
     }
 
-    /// Reports to the watchers the calls that have waited since an earlier run.
-    fn emit_earlier_waits(&mut self) {
+    /// Reports to the watchers the calls that have waited since an earlier run. If such a call waits for its
+    /// agent, the waiting calls of this agent are reported, too: the agent itself does not run now.
+    async fn emit_earlier_waits(&mut self) {
         let waiting = self.state.machine.waiting().filter(|(_, wait)| !is_over(wait));
         let waiting: Vec<_> =
             waiting.map(|(call, wait)| (call.clone(), wait.without_token())).collect();
         for (call, wait) in &waiting {
             self.emit(Event::ToolWaits { call, wait });
+        }
+        let is_agent = |(_, wait): &(_, Wait)| matches!(wait.awaited, Awaited::Agent { .. });
+        let journal = self.state.durable.as_ref().and_then(|it| it.journal()).cloned();
+        let named = self.state.conversation().map(str::to_owned);
+        let Some((journal, name)) = journal.zip(named).filter(|_| waiting.iter().any(is_agent))
+        else {
+            return;
+        };
+        let inbox = Inbox { agent: self.state.agent.clone(), journal };
+        let below = tokio::select! {
+            biased;
+            () = self.stop_signals.cancelled() => return,
+            // If the conversation of an agent cannot be read, the run goes on without these events.
+            below = inbox.waiting_with_paths(&name) => below.unwrap_or_default(),
+        };
+        for below in &below {
+            // The journal does not have the last facts of this run yet.
+            let waits = below
+                .path
+                .first()
+                .is_some_and(|first| waiting.iter().any(|(call, _)| call.id() == &*first.call));
+            if let Some(event) = below.event().filter(|_| waits) {
+                self.emit(event.as_event());
+            }
         }
     }
 
@@ -97,6 +123,7 @@ impl RunDriver<'_> {
         let limits = anew.then(|| Box::new(self.state.spending.guard.run_limits()));
         match input {
             RunInput::Say(message) => {
+                self.check_speaker()?;
                 message.check_sendable()?;
                 // Open calls of the previous run do not run any more.
                 if self.state.machine.is_going() {
@@ -135,6 +162,19 @@ impl RunDriver<'_> {
                 _ => Ok(()),
             },
         }
+    }
+
+    /// Fails if a call of another conversation has started a run in this one. Otherwise the answer to somebody
+    /// else's message would become the result of the call.
+    fn check_speaker(&self) -> Result<(), Error> {
+        let Some(CallerName { conversation, .. }) = self.state.machine.parent_call() else {
+            return Ok(());
+        };
+        let what = format!(
+            "the conversation belongs to an agent in a call of `{conversation}`, and only this call speaks in it: \
+             answer what waits in it with an inbox, say more in `{conversation}`, or fork it"
+        );
+        Err(Error::new(ErrorKind::Transcript, what))
     }
 
     /// Records that a waiting run sends a request again. If the process ends during the request, only this

@@ -143,6 +143,14 @@ enum ChildStatus {
     Deleted,
 }
 
+/// Whether some call of the conversation, or of an agent below it, can continue, or the model can.
+pub(crate) async fn can_continue(
+    journal: &Arc<dyn Journal>,
+    conversation: &str,
+) -> Result<bool, Error> {
+    Ok(matches!(child_status(journal, conversation).await?, ChildStatus::CanContinue))
+}
+
 fn child_status<'a>(
     journal: &'a Arc<dyn Journal>,
     conversation: &'a str,
