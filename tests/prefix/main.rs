@@ -38,6 +38,8 @@ const SUMMARY: &str = "## Goals\n- a\n## Decisions\n- a\n## Open work\n- a\n## N
 /// What the model says next. It thinks before each.
 enum Say {
     Text(&'static str),
+    /// Text after which the stream ends early.
+    Cut(&'static str),
     Call(&'static str, Value),
     /// A typed answer, in the way that the request asks for it.
     Typed(Value),
@@ -129,19 +131,21 @@ fn size(body: &Value) -> u64 {
 }
 
 fn answer(wire: &str, body: &Value, proof: &str, id: &str, say: Say) -> Answer {
+    let is_cut = matches!(say, Say::Cut(_));
     let say = match say {
         Say::Typed(value) => {
             let format = ["/output_config/format", "/text/format"];
             let is_format = format.iter().any(|path| body.pointer(path).is_some());
             if is_format { Ok(value.to_string()) } else { Err(("final_answer", value)) }
         }
-        Say::Text(text) => Ok(text.to_owned()),
+        Say::Text(text) | Say::Cut(text) => Ok(text.to_owned()),
         Say::Call(name, arguments) => Err((name, arguments)),
     };
     match wire {
         "anthropic" => {
             let body = anthropic::body().thinking("Hm.", proof).usage(size(body), 9);
             match say {
+                Ok(text) if is_cut => body.text(text).cut().answer(),
                 Ok(text) => body.text(text).answer(),
                 Err((name, arguments)) => body.call(id, name, arguments).answer(),
             }
@@ -149,6 +153,7 @@ fn answer(wire: &str, body: &Value, proof: &str, id: &str, say: Say) -> Answer {
         _ => {
             let body = responses::body().reasoning(&["Hm."], proof).usage(size(body), 9);
             match say {
+                Ok(text) if is_cut => body.text(text).cut().answer(),
                 Ok(text) => body.text(text).answer(),
                 Err((name, arguments)) => body.call(id, name, arguments).answer(),
             }

@@ -75,11 +75,12 @@ impl Machine {
         sent.filter_map(|at| u64::try_from(at).ok()).collect()
     }
 
-    /// Records after which content the reasoning of this answer was made. `by`: the provider and the model.
+    /// Records after which content the reasoning of this answer was made. `by`: the provider and the model, if
+    /// they are known.
     pub(super) fn mark_origin(&mut self, message: Option<&Message>, by: Option<(&str, &str)>) {
         let unused = mem::take(&mut self.prefix.is_unused);
         if message.is_some_and(|it| signed_reasoning(it).next().is_some()) {
-            let by_owner = by.is_none_or(|(it, model)| self.vendor_view_of(it, model).is_some());
+            let by_owner = by.map(|(it, model)| self.vendor_view_of(it, model).is_some());
             let at = self.transcript.messages().len().saturating_sub(1);
             self.window.mark_origin(at, by_owner, unused);
         }

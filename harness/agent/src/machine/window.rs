@@ -86,13 +86,14 @@ impl ContextState {
     }
 
     /// Records that the reasoning of this message was made by the model with a summary of its own (`by_owner`) or by
-    /// another model, so that it is not valid in the other view. `unused`: it is valid in no view.
-    pub(super) fn mark_origin(&mut self, at: usize, by_owner: bool, unused: bool) {
+    /// another model, so that it is not valid in the other view. If `by_owner` is `None`, the model is not known: the
+    /// reasoning counts as valid in neither of two views. `unused`: it is valid in no view.
+    pub(super) fn mark_origin(&mut self, at: usize, by_owner: Option<bool>, unused: bool) {
         let vendor = self.view.as_mut().and_then(|view| view.vendor.as_mut());
-        if unused || vendor.is_some() && by_owner {
+        if unused || vendor.is_some() && by_owner != Some(false) {
             self.foreign.insert(at);
         }
-        if let Some(vendor) = vendor.filter(|_| unused || !by_owner) {
+        if let Some(vendor) = vendor.filter(|_| unused || by_owner != Some(true)) {
             vendor.foreign.insert(at);
         }
     }
