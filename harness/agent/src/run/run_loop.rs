@@ -478,10 +478,12 @@ impl RunDriver<'_> {
         steering.find_map(|by| Some((by.messages().pop_front()?, by.clone())))
     }
 
-    /// Whether the run has to continue, because the user has sent a message during the run.
+    /// Whether the run has to continue, because the user has sent a message during the run. In the conversation of an
+    /// agent in a call, only the call speaks.
     pub(crate) fn is_steered(&self) -> bool {
         let mut steering = self.state.options.iter().flat_map(|options| options.steering());
         steering.any(|steering| !steering.messages().is_empty())
+            && self.state.machine.parent_call().is_none()
             && self.state.machine.can_take_message()
             && !self.must_stop_after_turn()
             && !self.stop_signals.is_cancelled()

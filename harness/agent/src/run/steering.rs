@@ -22,6 +22,7 @@ use harness_core::{
 ///   has taken the message in, the message stays in this value: [`unheard`](Self::unheard) takes it out, or the
 ///   next run with this value takes it in. If the journal cannot write the fact, the chat in memory has the
 ///   message, and writes it with the next run or by [`Chat::save`](crate::Chat::save).
+/// - A run in the conversation of an agent in a call takes no message in, because only the call speaks there.
 /// - Each message is taken in once. If several runs share this value, one of them takes the message in.
 /// - The turns after a message count like all other turns. If a limit of the run forbids another turn, the run
 ///   ends by that limit, and the message is in the transcript. If the vendor has paused an answer, the answer
