@@ -3,7 +3,7 @@
 use harness::{Chat, context::Window, journal::MemoryJournal, testing::PrefixCheck};
 use serde_json::{Value, json};
 
-use crate::{Say, Vendor, WIRES, begin, policies::changes, tool};
+use crate::{Say, Vendor, WIRES, begin, policies::changes, refusals::has_additions, tool};
 
 /// A model of the same vendor whose reasoning is bound to nothing, and one whose reasoning is bound.
 fn others(wire: &str) -> [&'static str; 2] {
@@ -149,5 +149,63 @@ async fn another_model_that_binds_its_reasoning_answers_behind_the_vendors_summa
             let check = &vendor.check;
             assert_eq!((check.kept(), check.lost(), check.refusals()), (2, 0, 0), "{wire}");
         }
+    }
+}
+
+/// The fact of an answer that ended early does not name the model, so no model gets the reasoning of this answer.
+#[tokio::test]
+async fn an_answer_of_another_model_ends_early_behind_the_vendors_summary() {
+    for wire in WIRES {
+        let vendor = Vendor::start(wire, PrefixCheck::refusing()).await;
+        let journal = MemoryJournal::new();
+        let mut chat = open(&vendor, &journal, "Be brief.", "Looks.").await;
+        begin(&vendor, &mut chat).await;
+        summarized(&vendor, &mut chat, true).await;
+        chat.send("Four?").await.unwrap();
+        let kept = vendor.check.kept();
+        drop(chat);
+        let vendor = vendor.with_model(others(wire)[1]);
+        let mut chat = open(&vendor, &journal, "Be brief.", "Looks.").await;
+        vendor.says([Say::Cut("It is")]);
+        chat.send("Five?").await.unwrap_err();
+        assert!(chat.transcript().messages().last().unwrap().text().starts_with("It is"));
+        drop(chat);
+        let vendor = vendor.with_model(first_model(wire));
+        let mut chat = open(&vendor, &journal, "Be brief.", "Looks.").await;
+        assert_eq!(sum(&changes(&mut chat, "Six?").await), 1, "{wire}: of the other model");
+        assert_eq!(vendor.check.kept(), kept + 1, "{wire}");
+        assert_eq!(changes(&mut chat, "Seven?").await, Vec::<Value>::new());
+        let check = &vendor.check;
+        assert_eq!((check.kept(), check.lost(), check.refusals()), (kept + 2, 0, 0), "{wire}");
+    }
+}
+
+/// The change that the server refuses also leaves out reasoning, so it is not in the journal.
+#[tokio::test]
+async fn a_refusal_of_what_comes_with_the_return_of_a_model_is_kept() {
+    for wire in WIRES {
+        let refuses = |body: &Value| {
+            let words = "messages.1: role 'system' is not supported on this model";
+            has_additions(body).then_some(words)
+        };
+        let vendor = Vendor::start_refusing(wire, PrefixCheck::refusing(), refuses).await;
+        let journal = MemoryJournal::new();
+        let mut chat = open(&vendor, &journal, "Be brief.", "Looks.").await;
+        begin(&vendor, &mut chat).await;
+        drop(chat);
+        let vendor = vendor.with_model(others(wire)[0]);
+        let mut chat = open(&vendor, &journal, "Be brief.", "Looks.").await;
+        chat.send("Three?").await.unwrap();
+        drop(chat);
+        let vendor = vendor.with_model(first_model(wire));
+        for (system, message) in [("Be kind.", "Four?"), ("Be honest.", "Five?")] {
+            let mut chat = open(&vendor, &journal, system, "Looks.").await;
+            let told = changes(&mut chat, message).await;
+            let appended: Vec<_> = told.iter().map(|it| &it["appended"]).collect();
+            assert_eq!(appended, [false], "{wire} {told:?}");
+        }
+        let requests = vendor.server.requests();
+        let refused = requests.iter().filter(|it| has_additions(&it.json())).count();
+        assert_eq!((refused, vendor.check.refusals()), (1, 0), "{wire}");
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{
 use harness::{
     Agent, AnthropicProvider, OpenAIProvider, Tool,
     agent::{AgentBuilder, Machine},
-    journal::{Fact, MemoryJournal, Prefix},
+    journal::{Fact, Journal as _, MemoryJournal, Prefix},
     message::{Message, Role},
     policy::RetryPolicy,
     provider::Settings,
@@ -47,9 +47,14 @@ fn done(wire: &str, proof: &str) -> Answer {
     }
 }
 
-fn has_additions(body: &Value) -> bool {
+pub(crate) fn has_additions(body: &Value) -> bool {
     let items = body["messages"].as_array().or(body["input"].as_array()).unwrap();
-    items.iter().any(|item| item["role"] == "system" || item["type"] == "additional_tools")
+    let is_addition = |item: &Value| {
+        item["role"] == "system"
+            || item["role"] == "developer"
+            || item["type"] == "additional_tools"
+    };
+    items.iter().any(is_addition)
 }
 
 /// Servers refuse what is sent behind messages in many words. They get it before the messages.
@@ -420,4 +425,41 @@ async fn reasoning_is_left_out_only_with_an_answer() {
         chat.send("Five?").settings(strict()).await.unwrap();
         assert_eq!((check.kept(), check.refusals()), (1, 0), "{wire}");
     }
+}
+
+/// Without an answer, a refusal is no fact, also if there is no reasoning that it could cost.
+#[tokio::test]
+async fn a_refusal_without_reasoning_is_recorded_only_with_an_answer() {
+    let check = Arc::new(PrefixCheck::refusing());
+    let checks = Arc::clone(&check);
+    let server = LoopbackServer::answering(move |request| {
+        let body = request.json().to_string();
+        if body.contains("Bad?") {
+            let words = "messages.1: role 'system' is not supported on this model";
+            return anthropic::error(400, "invalid_request_error", words);
+        }
+        if !body.contains("Three?") {
+            return checks.check(request).map_or_else(|it| it, |proof| done("anthropic", &proof));
+        }
+        if body.contains("signature") {
+            let words = "messages.1.content.0: Invalid `signature` in `thinking` block";
+            return anthropic::error(400, "invalid_request_error", words);
+        }
+        anthropic::body().text("Done.").answer()
+    })
+    .await
+    .unwrap();
+    let program = |system: &str| program("anthropic", &server.url(), true, system).build().unwrap();
+    let journal = MemoryJournal::new();
+    program("Be brief.").open(&journal, "c").await.unwrap().send("One?").await.unwrap();
+    let mut chat = program("Be kind.").open(&journal, "c").await.unwrap();
+    chat.send("Two?").await.unwrap();
+    chat.send("Three?").await.unwrap();
+    let last = server.requests().last().unwrap().json();
+    assert!(has_additions(&last) && !last.to_string().contains("signature"), "{last}");
+    chat.send("Bad?").await.unwrap_err();
+    let stored = journal.read("c", 0).await.unwrap();
+    let facts = stored.facts.iter().map(|fact| fact.fact().unwrap());
+    let is_refusal = |fact: &Fact| matches!(fact, Fact::PrefixSet { refusal: Some(_), .. });
+    assert_eq!(facts.filter(is_refusal).count(), 1, "that of the reasoning alone");
 }

@@ -173,7 +173,7 @@ pub(crate) fn messages_with_reasoning(machine: &Machine) -> u64 {
 }
 
 pub(super) fn set_prefix(machine: &mut Machine, fact: &Fact) -> Result<(), Error> {
-    let Fact::PrefixSet { prefix, appended, left_out, messages, change: _, refusal } = fact else {
+    let Fact::PrefixSet { prefix, appended, left_out, messages, change, refusal } = fact else {
         return Ok(());
     };
     match prefix {
@@ -191,8 +191,9 @@ pub(super) fn set_prefix(machine: &mut Machine, fact: &Fact) -> Result<(), Error
             machine.prefix.add(&after, prefix);
         }
         (_, Some(prefix)) if !appended => {
+            // The refused request may have had additions that no answer has recorded.
             machine.prefix.may_refuse_additions |=
-                refusal.is_some() && machine.prefix.has_additions();
+                refusal.is_some() && (machine.prefix.has_additions() || !change.is_empty());
             machine.prefix.first = Some(Arc::new((**prefix).clone()));
             machine.prefix.added = Arc::default();
         }

@@ -31,8 +31,8 @@ pub(crate) struct PrefixChange {
 }
 
 /// The prefix of the next request, if the model's reasoning is bound to it. If the prefix has changed, the
-/// change is recorded. A change that leaves out reasoning is recorded only with an answer: without an answer,
-/// the program may go back to the earlier prefix, and nothing is lost.
+/// change is recorded. A change that leaves out reasoning, or that follows a refusal, is recorded only with an answer:
+/// without an answer, the program may go back to the earlier prefix, and nothing is lost.
 pub(crate) fn update_prefix(run: &mut RunDriver<'_>) -> Result<Option<Arc<SentPrefix>>, Error> {
     (run.request.prefix_change, run.request.is_without_prefix) = (None, false);
     let binding = run.state.reasoning_binding()?;
@@ -57,7 +57,10 @@ pub(crate) fn update_prefix(run: &mut RunDriver<'_>) -> Result<Option<Arc<SentPr
     let last = run.state.transcript().messages().last();
     let is_paused = last.is_some_and(Message::is_paused);
     match run.state.prefix_change(&binding, foreign).filter(|_| !is_paused) {
-        Some(fact @ Fact::PrefixSet { left_out: 1.., .. }) => {
+        Some(
+            fact @ (Fact::PrefixSet { left_out: 1.., .. }
+            | Fact::PrefixSet { refusal: Some(_), .. }),
+        ) => {
             let mut machine = run.state.machine.clone();
             machine.apply(&fact)?;
             let recorded = mem::replace(&mut run.state.machine, machine);
