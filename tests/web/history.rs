@@ -1,17 +1,26 @@
 //! What a page shows that is loaded again is what it had shown before.
 
+use std::sync::Arc;
+
 use crate::{
-    ag_ui, answers::remove, events, node, server::Server, ui_message, ui_message::every_kind,
+    ag_ui,
+    answers::{book, remove},
+    events, node,
+    server::Server,
+    ui_message,
+    ui_message::every_kind,
 };
 use futures_util::{FutureExt as _, StreamExt as _};
 use harness::{
-    Event, StopReason,
-    agent::Numbered,
+    Agent, Error, ErrorKind, Event, StopReason,
+    agent::{Chats, Numbered},
+    journal::MemoryJournal,
     models::Price,
+    policy::ApprovalRequest,
     testing::{Gate, ScriptedProvider, reply},
     tools,
     web::{
-        ClientAnswer, ClientDecision, ag_ui::AgUiStream, answer_waiting,
+        ClientAnswer, ClientDecision, RunsSoFar, ag_ui::AgUiStream, answer_waiting,
         ui_message::UiMessageStream,
     },
 };
@@ -287,5 +296,86 @@ async fn the_stream_of_an_answer_goes_on_at_its_place_in_the_whole_message() {
                 assert_eq!(lasting(&both), lasting(&text), "after {id}: {both}");
             }
         }
+    }
+}
+
+/// The messages of a page that is loaded now.
+async fn loaded(chats: &Chats) -> Vec<Value> {
+    let (runs, _watcher) = RunsSoFar::read(chats, "c").await.expect("the runs");
+    UiMessageStream::new().messages(runs.earlier.iter().chain(&runs.last))
+}
+
+#[tokio::test]
+async fn a_call_waits_no_more_if_the_user_says_something_new() {
+    let asks = reply().call("remove", json!({"name": "a"})).call("book", json!({}));
+    let model = ScriptedProvider::new([asks, reply().text("Fine."), reply().text("Gladly.")]);
+    let later = |question: ApprovalRequest| async move { question.later(None) };
+    let agent = Agent::builder(model).tools(tools![remove, book]).approver(later).build().unwrap();
+    let journal = MemoryJournal::new();
+    let chats = Chats::new(&agent, &journal);
+    let mut all: Vec<Numbered> = chats.send("c", "Remove a.").await.expect("a run").collect().await;
+    let mut next: Vec<Numbered> =
+        chats.send("c", "Never mind.").await.expect("a run").collect().await;
+    let text = ag_ui::encoded_events(AgUiStream::new("c", "r"), &next);
+    assert_eq!(text.matches("TOOL_CALL_RESULT").count(), 2, "{text}");
+    assert!(!text.contains("TOOL_CALL_START"), "{text}");
+    let text = ui_message::encoded(UiMessageStream::new(), &next);
+    assert_eq!(text.matches("data-withdrawn").count(), 2, "{text}");
+    assert!(!text.contains("\"tool-"), "the call is no part of the new message: {text}");
+    all.append(&mut next);
+
+    let mut pages = vec![UiMessageStream::new().messages(&all), loaded(&chats).await];
+    pages.push(loaded(&Chats::new(&agent, &journal)).await);
+    chats.send("c", "Thanks.").await.expect("a run").finish().await.expect("an answer");
+    pages.push(loaded(&chats).await);
+    pages.push(loaded(&Chats::new(&agent, &journal)).await);
+    for messages in pages {
+        let parts = messages[1]["parts"].as_array().expect("parts");
+        let calls = parts.iter().filter(|part| part.get("toolCallId").is_some());
+        let states: Vec<_> = calls.map(|part| part["state"].as_str().unwrap()).collect();
+        assert_eq!(states, ["output-error"; 2], "{messages:#?}");
+        assert_eq!(messages[1]["metadata"]["outcome"], "waiting", "{messages:#?}");
+        assert_eq!(messages[3]["metadata"]["outcome"], "answered", "{messages:#?}");
+        let text = json!(messages).to_string();
+        assert!(!text.contains("requested"), "{messages:#?}");
+        assert_eq!(text.matches("\"data-withdrawn\"").count(), 2, "{messages:#?}");
+    }
+}
+
+#[tokio::test]
+async fn the_reason_of_a_failure_is_there_after_a_restart_and_names_no_server() {
+    let error = |message: &str| {
+        let url = Arc::from("https://models.internal/v1");
+        Error::new(ErrorKind::Api, message)
+            .with_status(404)
+            .with_request_id("req_secret")
+            .with_provider("gateway")
+            .with_url(&url, None)
+    };
+    let fails = |message: &str| reply().error(error(message));
+    let model = ScriptedProvider::new([
+        fails("no model (of this name)"),
+        reply().text("Fine."),
+        fails("see https://models.internal/help"),
+    ]);
+    let agent = Agent::builder(model.with_name("gateway")).build().unwrap();
+    let journal = MemoryJournal::new();
+    let chats = Chats::new(&agent, &journal);
+    let mut lives = Vec::new();
+    for said in ["One.", "Two.", "Three."] {
+        let all: Vec<Numbered> = chats.send("c", said).await.expect("a run").collect().await;
+        lives.extend(UiMessageStream::new().messages(&all));
+    }
+    let ends = |messages: &[Value]| -> Vec<Value> {
+        messages.iter().filter_map(|it| it.get("metadata").cloned()).collect()
+    };
+    let lives = ends(&lives);
+    for page in [loaded(&chats).await, loaded(&Chats::new(&agent, &journal)).await] {
+        assert_eq!(ends(&page), lives);
+    }
+    let text = json!(lives).to_string();
+    assert!(text.contains("404: no model (of this name)\""), "{text}");
+    for hidden in ["internal", "gateway", "req_secret"] {
+        assert!(!text.contains(hidden), "{hidden}: {text}");
     }
 }

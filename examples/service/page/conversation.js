@@ -101,6 +101,14 @@ export class Conversation {
         if (call) call.progress = data.message;
         return;
       }
+      // The user has said something new, so a call of an earlier message waits no more.
+      case "data-withdrawn":
+        for (const part of this.messages.flatMap((it) => it.parts)) {
+          if (`${part.toolCallId}/`.startsWith(`${data.call}/`) && ["input-available", "approval-requested"].includes(part.state)) {
+            Object.assign(part, { state: "output-error", errorText: data.text });
+          }
+        }
+        return;
       case "data-of-agent": {
         const id = data.path.map((step) => step.call).join("/");
         const call = message.parts.find((part) => part.toolCallId === id);

@@ -1,19 +1,19 @@
 //! Makes the events of past runs from their facts. Each text is one event. Events that no fact records are
 //! missing.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, mem, sync::Arc, time::Duration};
 
 use crate::{
     Action, Event, EventBuf, Inbox, Machine, Numbered, Outcome,
     conversation::inbox::WaitingCallWithPath,
     events::{announcements::announce_fact, numbered::run_name},
     machine::folding::{AT_ONCE, for_each_fact, unreadable},
-    run::prefix::changed,
+    run::{prefix::changed, reply::recorded_reason},
 };
 use harness_core::{
     error::Error,
-    journal::{Envelope, Fact},
-    message::{Block, Message, ToolCall},
+    journal::{Envelope, Fact, InterruptCause},
+    message::{Block, Message, ToolCall, ToolResult},
 };
 
 /// The name of a run that has no end in the replayed facts, and the number of events made for the run.
@@ -103,6 +103,10 @@ pub(crate) struct FactReplay {
     run: Option<UnendedRun>,
     turn: u32,
     calls: HashMap<String, (ToolCall, Option<u64>)>,
+    /// The results of calls that were open until the user said something new. They are events of the new run.
+    withdrawn: Vec<(ToolCall, ToolResult)>,
+    /// The text of the failure that has interrupted the run.
+    failure: Option<String>,
 }
 
 impl FactReplay {
@@ -142,7 +146,9 @@ impl FactReplay {
             _ => return,
         };
         let usage = self.machine.usage();
-        self.tell(Event::RunEnded { outcome, usage: &usage, reason: None });
+        let failure = self.failure.as_deref().filter(|_| outcome == Outcome::Failed);
+        let reason = failure.map(|failure| recorded_reason(failure, self.machine.turns()));
+        self.tell(Event::RunEnded { outcome, usage: &usage, reason: reason.as_deref() });
         self.run = None;
     }
 
@@ -159,8 +165,35 @@ impl FactReplay {
         if self.shown {
             self.run = Some((run_name(), 0));
         }
-        self.turn = 0;
+        (self.turn, self.failure) = (0, None);
         self.tell(Event::RunStarted { said });
+        for (call, result) in mem::take(&mut self.withdrawn) {
+            let elapsed = Duration::ZERO;
+            self.tell(Event::ToolResult { call: &call, result: &result, elapsed });
+        }
+    }
+
+    /// Notes the result of a call that does not run, because the run has waited or has stopped. Returns whether the
+    /// fact is one.
+    fn withdraw(&mut self, fact: &Fact) -> bool {
+        let Fact::CallFinished { result, .. } = fact else { return false };
+        let id = result.call_id();
+        let has_waited =
+            matches!(self.machine.next(), Action::AwaitAnswers) || !self.withdrawn.is_empty();
+        let call = match has_waited {
+            true => self.machine.open_calls().find(|call| call.id() == id),
+            false => self.machine.waiting_call(id),
+        };
+        let Some(call) = call.cloned() else { return false };
+        if has_waited {
+            // Only a new message of the user comes next.
+            self.add_end();
+            self.withdrawn.push((call, result.clone()));
+        } else {
+            let elapsed = Duration::ZERO;
+            self.tell(Event::ToolResult { call: &call, result, elapsed });
+        }
+        true
     }
 
     fn add_message(&mut self, message: &Message) {
@@ -202,8 +235,13 @@ impl FactReplay {
             Fact::Resumed { .. } => self.begin_run(None),
             _ => {}
         }
+        let is_withdrawn = self.withdraw(fact);
         self.machine.apply(fact)?;
+        if let Fact::Interrupted { cause: InterruptCause::Failure { error }, .. } = fact {
+            self.failure = Some(error.clone());
+        }
         match fact {
+            _ if is_withdrawn => {}
             Fact::ModelReplied { message, stop, usage, .. } => {
                 self.turn = self.turn.saturating_add(1);
                 self.tell(Event::TurnStarted { turn: self.turn });

@@ -146,7 +146,8 @@ pub enum Event<'a> {
     /// A call has its result. Calls that run at the same time report their results in the order in which they
     /// end. A call that does not begin has a result without a [`ToolCall`](Self::ToolCall): for example, if the
     /// answer has more calls than [`calls_per_turn`](harness_core::policy::Guardrails::calls_per_turn), or if
-    /// an equal call still runs.
+    /// an equal call still runs. A call that waits until the user says something new has its result at the
+    /// beginning of the new run.
     ToolResult {
         /// The call.
         call: &'a ToolCall,
@@ -299,7 +300,7 @@ pub enum Event<'a> {
         /// Why the run has no answer: the text of [`Stopped`](crate::Stopped) without secrets, for a reader that
         /// may be a browser. The text does not name the program's servers: it has no provider, no URL, no proxy
         /// and no request id. It has no faults of an answer, and no text of a journal's error or of a panic.
-        /// `None` if the model has answered, or if the run is read back from a journal.
+        /// `None` if the model has answered. If the run is read back from a journal, only a failure has it.
         reason: Option<&'a str>,
     },
     /// An event of a later version of the library, unknown to this version. Such an event only comes from JSON,

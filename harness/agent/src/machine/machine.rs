@@ -288,6 +288,11 @@ impl Machine {
         })
     }
 
+    /// The call with this id, if it waits.
+    pub(crate) fn waiting_call(&self, id: &str) -> Option<&ToolCall> {
+        self.waiting().map(|(call, _)| call).find(|call| call.id() == id)
+    }
+
     /// The ids of the calls that an earlier *always* has allowed and that have not run.
     pub(crate) fn calls_of_grant(&self, call: &str, scope: &Scope) -> Vec<String> {
         let by = |granted: &ApprovedCall| {

@@ -102,6 +102,8 @@ pub(crate) struct CallProgress {
     pub(crate) kept: KeptPlaces,
     /// Calls whose start, but not yet their end, was reported to the watcher. Each has its start time.
     pub(crate) shown: Vec<(ToolCall, Instant)>,
+    /// Results of calls that were open and now do not run. The watcher gets them when the run has begun.
+    pub(crate) withdrawn: Vec<(ToolCall, ToolResult)>,
 }
 
 /// How the run has begun, and why it ends.
@@ -149,6 +151,7 @@ impl<'a> RunDriver<'a> {
             calls_from_previous_process: HashSet::new(),
             kept: KeptPlaces::default(),
             shown: Vec::new(),
+            withdrawn: Vec::new(),
         };
         Self {
             state,
@@ -399,9 +402,30 @@ impl<'a> RunDriver<'a> {
         for fact in facts {
             let Fact::CallFinished { result, .. } = fact else { continue };
             let result = self.calls.contexts.with_the_truth(self.state, result);
+            let machine = &self.state.machine;
+            let call = match self.end.begun {
+                true => machine.waiting_call(result.call_id()),
+                // Nothing of a run before goes on.
+                false => machine.open_calls().find(|call| call.id() == result.call_id()),
+            };
+            let is_shown = self.calls.shown.iter().any(|(call, _)| call.id() == result.call_id());
+            if let Some(call) = call.filter(|_| !is_shown) {
+                self.calls.withdrawn.push((call.clone(), result.clone()));
+            }
             all = all.and(self.finish(result));
         }
+        if self.end.begun {
+            self.emit_withdrawn();
+        }
         all
+    }
+
+    /// Reports the results of calls that were open and do not run any more.
+    pub(crate) fn emit_withdrawn(&mut self) {
+        for (call, result) in mem::take(&mut self.calls.withdrawn) {
+            let elapsed = Duration::ZERO;
+            self.watch.tell(Event::ToolResult { call: &call, result: &result, elapsed });
+        }
     }
 
     /// Records the result of a call, and reports it if the call's start was reported.

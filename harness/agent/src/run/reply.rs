@@ -328,6 +328,28 @@ impl fmt::Display for Stopped {
     }
 }
 
+/// The text of [`Stopped::reason_for_watchers`] for a failure that a fact has recorded. The fact has only the text of
+/// the error, so what may be a provider's name, a request id or a server is removed from its ends.
+pub(crate) fn recorded_reason(failure: &str, turns: u32) -> String {
+    let is_internal = ["panicked", "journal"].iter().any(|word| failure.contains(word));
+    let kind = if is_internal { ErrorKind::Journal } else { ErrorKind::Protocol };
+    let names_server = |place: &str| place.starts_with("request ") || place.contains("://");
+    let text = match failure.strip_suffix(')').and_then(|text| text.rsplit_once(" (")) {
+        Some((text, place)) if names_server(place) => text,
+        _ => failure,
+    };
+    let is_name = |name: &str| {
+        !name.contains(char::is_whitespace) && !name.bytes().all(|it| it.is_ascii_digit())
+    };
+    let text = match text.split_once(": ") {
+        Some((name, text)) if is_name(name) => text,
+        _ => text,
+    };
+    let run_record = RunRecord { turns, ..RunRecord::default() };
+    let error = Error::new(kind, text);
+    Stopped::new(Outcome::Failed, Some(error), None, run_record).reason_for_watchers()
+}
+
 /// The text with `[address]` in place of each URL.
 fn without_urls(text: &str) -> String {
     let mut clean = String::new();

@@ -50,6 +50,7 @@ impl RunDriver<'_> {
             Ok(()) => {
                 self.end.begun = true;
                 self.emit(Event::RunStarted { said: said.as_ref() });
+                self.emit_withdrawn();
                 self.emit_earlier_waits().await;
                 self.drive_to_end().await
             }

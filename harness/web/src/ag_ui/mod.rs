@@ -14,7 +14,7 @@
 //! A run that waits ends with the outcome `interrupt`. An interrupt with the reason `tool_call` asks for a decision, and is resolved
 //! with `{"approved": true}` or `{"approved": false, "reason": ".."}`; `cancelled` is a denial, too. One with the reason
 //! `input_required` is the question of a call's tool, and is resolved with the answer. The `metadata` of both has the `tool` and
-//! the `arguments` of the call.
+//! the `arguments` of the call. If the user says something new instead, the next run begins with the `TOOL_CALL_RESULT` of the call.
 //!
 //! What has no event of its own is a `CUSTOM` event with the name of the event, such as `retrying`, and has what
 //! [`public_event`](crate::public_event) leaves of it. AG-UI cannot take words back: if an answer breaks off and starts again,

@@ -56,6 +56,8 @@ struct MessageState {
     in_step: bool,
     /// The calls that the current step shows.
     calls: HashMap<String, CallProgress>,
+    /// Whether the message has begun and the model has not: what ends now are calls of earlier messages.
+    has_no_turn: bool,
     ended: bool,
 }
 
@@ -262,12 +264,14 @@ impl UiMessageStream {
             Some(said) => json!({"type": "start", "messageId": format!("answer-{}", said.id())}),
             None => json!({"type": "start"}),
         });
+        self.state.has_no_turn = said.is_some();
         // For the pages that have not sent it.
         self.data(event);
     }
 
     fn begin_step(&mut self) {
         self.end_step();
+        self.state.has_no_turn = false;
         self.state.in_step = true;
         self.state.calls.clear();
         self.stream.chunk(json!({"type": "start-step"}));
@@ -364,6 +368,14 @@ impl UiMessageStream {
             Event::ToolDenied { call, .. } => {
                 let denied = json!({"type": "tool-output-denied", "toolCallId": id(call)});
                 self.end_call(&id(call), call, denied);
+            }
+            Event::ToolResult { call, result, .. } if self.state.has_no_turn => {
+                let id = id(call);
+                // The client cannot change an earlier message.
+                let data = json!({"call": id, "tool": call.name(), "text": result.to_text()});
+                self.stream.chunk(
+                    json!({"type": "data-withdrawn", "id": format!("withdrawn-{id}"), "data": data}),
+                );
             }
             Event::ToolResult { call, result, .. } => {
                 let id = id(call);

@@ -107,6 +107,10 @@ impl PageMessages {
                     message.insert("metadata".into(), metadata);
                 }
             }
+            "data-withdrawn" => {
+                self.withdraw(&chunk);
+                self.data(chunk);
+            }
             _ if kind.starts_with("data-") && take("transient").is_null() => self.data(chunk),
             _ => {}
         }
@@ -155,6 +159,25 @@ impl PageMessages {
         if let (Some(part), Value::Object(members)) = (part, members) {
             part.extend(members);
             part.insert("state".into(), json!(state));
+        }
+    }
+
+    /// Ends a call of an earlier message, and the calls of its agents.
+    fn withdraw(&mut self, chunk: &Value) {
+        let Some(data) = chunk.get("data") else { return };
+        let call = text(data, "call").unwrap_or_default();
+        let reason = text(data, "text").unwrap_or_default();
+        let is_open = |part: &Value| {
+            let id = text(part, "toolCallId").and_then(|id| id.strip_prefix(call));
+            let state = text(part, "state").unwrap_or_default();
+            id.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+                && (state.starts_with("input-") || state == "approval-requested")
+        };
+        let parts = self.messages.iter_mut().filter_map(|it| it.get_mut("parts")?.as_array_mut());
+        for part in parts.flatten().filter(|part| is_open(part)).filter_map(Value::as_object_mut) {
+            part.remove("approval");
+            part.insert("state".into(), json!("output-error"));
+            part.insert("errorText".into(), json!(reason));
         }
     }
 

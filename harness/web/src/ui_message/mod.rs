@@ -12,6 +12,10 @@
 //! question is shown with the part `data-waiting`, which has its `id`, the `question` and the `form`; the page answers it with
 //! `addToolOutput({tool, toolCallId, output: {form: ID, answer: VALUE}})`.
 //!
+//! A new message of the user withdraws the calls that wait. The client cannot change an earlier message, so the new answer has a
+//! part `data-withdrawn` for each such call, with its id as `call` and the `text` of its result: the page asks for this call, and for
+//! those whose ids begin with `CALL/`, no more. [`UiMessageStream::messages`] shows them as `output-error`.
+//!
 //! What has no part of its own is a part `data-` with the name of the event, such as `data-retrying`, and has what
 //! [`public_event`](crate::public_event) leaves of it. Most are transient: the page gets them by `onData`. The calls of an agent
 //! in a call are calls of the message, with the ids of both; its words are in `data-of-agent`. `data-run-started` has what the user has
