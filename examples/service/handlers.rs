@@ -240,8 +240,7 @@ async fn run_agent(service: State<Service>, user: By, body: Bytes) -> Answer {
     let request = ag_ui::decode_request(&body).map_err(failed)?;
     let run = request.run.as_deref().unwrap_or_default();
     let encoder = ag_ui::AgUiStream::new(&request.conversation, run);
-    let encoder = encoder.with_client_calls(request.calls.clone());
-    let mut encoder = encoder.with_price(service.price);
+    let mut encoder = encoder.with_client_calls(request.calls.clone()).with_price(service.price);
     let place = user.stream()?;
     let run = service.begin(&user, request).await?;
     events(ag_ui::HEADERS, place, None, run, move |it| (encoder.encode(it), encoder.has_ended()))

@@ -268,17 +268,21 @@ async fn names_of_the_callers_policy_count_for_the_tools_of_an_agent_and_for_the
 }
 
 #[tokio::test]
-async fn an_agent_counts_what_its_caller_has_read_before_also_when_it_is_opened_alone() {
+async fn an_agent_counts_what_its_caller_has_read_before_also_in_a_fork_of_its_own() {
     let seen = Seen::default();
     let inner = Agent::builder(turns(&["out"])).tools([out()]).permissions(watching(&seen));
     let inner = inner.build().expect("an agent").as_tool("agent", "Works.");
     let lead = Agent::builder(turns(&["mail", "agent"])).tools([does("mail", READ), inner]);
-    let (mut chat, journal) = opened(&lead.build().expect("an agent")).await;
+    let lead = lead.build().expect("an agent");
+    let (mut chat, journal) = opened(&lead).await;
     chat.send("Go.").await.expect("an answer");
     assert_eq!(last(&seen), (true, false));
     let call = chat.transcript().messages().iter().flat_map(Message::calls).nth(1);
     let name = format!("{CHAT}/{}", call.expect("the agent's call").id());
-    assert_eq!(seen_in(&journal, &name).await, (true, false));
+    let mut own = lead.open(&journal, &name).await.expect("its conversation");
+    let facts = own.facts();
+    drop(own.fork("its fork", facts).await.expect("a fork"));
+    assert_eq!(seen_in(&journal, "its fork").await, (true, false));
 }
 
 /// A function of the program that runs these agents one after the other, and gives each the answer of the one before.

@@ -196,7 +196,8 @@ fn two_traces_are_compared() {
     let Some((code, out, _)) = compare(other, &[]) else { return };
     assert_eq!(code, Some(0));
     let sides = [(one, "Hi."), (other, "Ho.")];
-    let expected = sides.map(|(file, text)| format!("{file}, event 4:\nmodel -> \"{text}\"\n"));
+    let expected =
+        sides.map(|(file, text)| format!("{file}, event 4: model_replied\n  text: \"{text}\"\n"));
     assert_eq!(out, expected.concat());
     let Some((code, out, _)) = compare(other, &["--html"]) else { return };
     assert!(code == Some(0) && out.starts_with("<!doctype html>"), "{out}");

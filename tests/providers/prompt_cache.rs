@@ -262,7 +262,7 @@ async fn conversation(
     (bodies, cache)
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn each_request_begins_with_the_one_before_also_after_a_restart() {
     for wire in WIRES {
         let (bodies, _) = conversation(wire, PromptCache::Short, 10, 2, Window::off()).await;
@@ -276,7 +276,7 @@ async fn each_request_begins_with_the_one_before_also_after_a_restart() {
 }
 
 /// The vendor looks for what it has kept in the 20 blocks before a mark.
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn a_turn_of_many_calls_at_once_finds_what_was_kept_before_it() {
     for calls in [8, 9, 10, 30] {
         let (bodies, cache) =
@@ -299,7 +299,7 @@ async fn a_turn_of_many_calls_at_once_finds_what_was_kept_before_it() {
 }
 
 /// The costs that the guide tells.
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn a_conversation_costs_a_fraction_with_the_cache() {
     for (wire, price, at_most) in [
         ("anthropic", Price::new(3.0, 15.0).cached(0.3, 3.75), 0.2),
@@ -320,7 +320,7 @@ async fn a_conversation_costs_a_fraction_with_the_cache() {
 }
 
 /// What is cleared empties the cache, so it is done rarely.
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn to_clear_in_steps_costs_less_than_to_send_all_and_than_to_clear_at_each_turn() {
     let price = Price::new(3.0, 15.0).cached(0.3, 3.75);
     let window = || Window::new().tokens(40_000).keep_messages();
@@ -347,7 +347,7 @@ async fn to_clear_in_steps_costs_less_than_to_send_all_and_than_to_clear_at_each
     );
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn nothing_is_read_where_the_cache_is_off() {
     let (bodies, cache) = conversation("anthropic", PromptCache::Off, 3, 2, Window::off()).await;
     assert!(bodies.iter().all(|body| !String::from_utf8_lossy(body).contains("cache_control")));

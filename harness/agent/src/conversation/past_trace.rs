@@ -52,8 +52,8 @@ impl Inbox {
     /// ```
     ///
     /// # Errors
-    /// Fails with [`ErrorKind::Journal`](crate::error::ErrorKind::Journal) if a conversation cannot be read, and with
-    /// [`ErrorKind::Configuration`](crate::error::ErrorKind::Configuration) if the name is not valid.
+    /// Fails with [`ErrorKind::Journal`](harness_core::error::ErrorKind::Journal) if a conversation cannot be read, and with
+    /// [`ErrorKind::Configuration`](harness_core::error::ErrorKind::Configuration) if the name is not valid.
     pub async fn trace(&self, conversation: &str) -> Result<Vec<TraceEvent>, Error> {
         check_id(conversation)?;
         let mut past = PastTrace::new(&self.agent);

@@ -34,7 +34,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let at = Addresses { pages: pages.parse()?, worker: worker.parse()?, ingress, admin };
     let users = std::env::var("SERVICE_TOKENS").ok().map(|text| Users::read(&text)).transpose()?;
     let users = users.unwrap_or_default();
-    if users.is_empty() && !at.pages.ip().is_loopback() {
+    if users.0.is_empty() && !at.pages.ip().is_loopback() {
         return Err("others can reach the page: set SERVICE_TOKENS, or listen at 127.0.0.1".into());
     }
     let (agent, price, why) = model::agent(Trace::default())?;
