@@ -9,6 +9,7 @@
 
 // The sign-in and the agent are those of the service without the engine.
 #[path = "../../../../examples/service/access.rs"]
+#[expect(dead_code, reason = "it has places for the streams of a user, too")]
 mod access;
 mod handlers;
 #[path = "../../../../examples/service/limits.rs"]
