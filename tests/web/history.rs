@@ -110,7 +110,7 @@ async fn a_page_can_tell_words_between_calls_from_the_answer() {
         reply().reasoning("Hm.").text("First I multiply.").call("multiply", call)
     };
     let provider = ScriptedProvider::new([multiplies(2), multiplies(4), reply().text("It is 8.")]);
-    let agent = harness::Agent::builder(provider).tools(tools![ui_message::multiply]);
+    let agent = Agent::builder(provider).tools(tools![ui_message::multiply]);
     let run = agent.build().unwrap().run("What is it?");
     let all: Vec<Numbered> = run.events().collect().await;
     let expected = [vec!["First I multiply."; 2], vec!["It is 8."]];
