@@ -126,11 +126,7 @@ impl Service {
                     return Err(wrong(StatusCode::CONFLICT, "no call waits for this answer"));
                 }
                 // A run that goes on reads the answer, and goes on here, too.
-                self.chats.resume(&id).when_busy(if none {
-                    WhenBusy::Refuse
-                } else {
-                    WhenBusy::Wait
-                })
+                self.chats.resume(&id)
             }
             _ => return Err(wrong(StatusCode::BAD_REQUEST, "it says nothing")),
         };
