@@ -120,13 +120,13 @@ impl Service {
             ClientInput::Answers(answers) => {
                 let count = answer_waiting(&self.inbox, &id, &answers, user.name()).await;
                 let none = count.map_err(failed)? == 0 && !answers.is_empty();
-                // It may have been written when the conversation was open elsewhere: no run has read it, and none goes on here.
-                let unread = self.inbox.can_continue(&id);
-                if none && (place.is_none() || !unread.await.map_err(failed)?) {
+                // It may have been written when the conversation was open elsewhere, so that no run has read it.
+                if none && !self.inbox.can_continue(&id).await.map_err(failed)? {
                     return Err(wrong(StatusCode::CONFLICT, "no call waits for this answer"));
                 }
                 // A run that goes on reads the answer, and goes on here, too.
-                self.chats.resume(&id)
+                let busy = if none { WhenBusy::Refuse } else { WhenBusy::Wait };
+                self.chats.resume(&id).when_busy(busy)
             }
             _ => return Err(wrong(StatusCode::BAD_REQUEST, "it says nothing")),
         };
