@@ -44,6 +44,10 @@ each-package:
 instructions:
     .ci/run instructions
 
+# The figures of the speed page that are older than the code.
+speed-age:
+    .ci/run speed_age
+
 # Bans, licences and sources of the dependencies, where cargo-deny is installed.
 deny:
     .ci/run deny

@@ -48,7 +48,7 @@ const SCRIPTS: &[(&str, &str, &str, &[&str])] = &[
 /// Stores the figures of a section, prints its tables, and writes all tables and pictures.
 pub fn keep(section: &str, figures: Vec<Figure>) -> Result<(), Failure> {
     let mut all = Figures::read()?;
-    all.replace(section, figures);
+    all.replace(section, figures)?;
     all.write()?;
     tables::print(&all, section);
     tables::draw(&all)

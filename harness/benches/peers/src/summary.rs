@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use crate::{
-    figures::{Figure, Figures, value},
+    figures::{Figure, Figures, MeasuredAt, value},
     tables::number,
 };
 
@@ -133,6 +133,10 @@ pub fn table(figures: &Figures) -> String {
                 said(last)
             );
         }
+    }
+    let _ = writeln!(out, "\n| section | measured at commit | of |\n|---|---|---|");
+    for (section, MeasuredAt { commit, day }) in &figures.measured_at {
+        let _ = writeln!(out, "| {section} | `{commit}` | {day} |");
     }
     out
 }
