@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{
     Answer, deltas,
-    events::{kind, set, write_named},
+    events::{common_parts, kind, set, write_named},
 };
 
 /// Begins the stream of one answer. Add the answer's blocks in order.
@@ -190,20 +190,6 @@ impl AnthropicBody {
         self
     }
 
-    /// Sets the id of the message.
-    #[must_use]
-    pub fn id(mut self, id: &str) -> Self {
-        self.id = id.to_owned();
-        self
-    }
-
-    /// Sets the name of the model in the answer.
-    #[must_use]
-    pub fn model(mut self, model: &str) -> Self {
-        self.model = model.to_owned();
-        self
-    }
-
     /// Leaves out the `ping` event.
     #[must_use]
     pub fn without_ping(mut self) -> Self {
@@ -323,14 +309,4 @@ impl fmt::Display for AnthropicBody {
     }
 }
 
-impl From<AnthropicBody> for Answer {
-    fn from(body: AnthropicBody) -> Self {
-        body.answer()
-    }
-}
-
-impl From<AnthropicBody> for Vec<u8> {
-    fn from(body: AnthropicBody) -> Self {
-        body.to_string().into_bytes()
-    }
-}
+common_parts!(AnthropicBody, "message");

@@ -6,7 +6,10 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
-use super::{Answer, deltas, events::set};
+use super::{
+    Answer, deltas,
+    events::{common_parts, set},
+};
 
 pub use super::responses::error;
 
@@ -168,20 +171,6 @@ impl ChatBody {
         self
     }
 
-    /// Sets the id of the completion.
-    #[must_use]
-    pub fn id(mut self, id: &str) -> Self {
-        self.id = id.to_owned();
-        self
-    }
-
-    /// Sets the name of the model in the answer.
-    #[must_use]
-    pub fn model(mut self, model: &str) -> Self {
-        self.model = model.to_owned();
-        self
-    }
-
     /// Adds an error object in place of the next chunk, and ends the stream.
     #[must_use]
     pub fn error(mut self, code: &str, message: &str) -> Self {
@@ -283,14 +272,4 @@ impl fmt::Display for ChatBody {
     }
 }
 
-impl From<ChatBody> for Answer {
-    fn from(body: ChatBody) -> Self {
-        body.answer()
-    }
-}
-
-impl From<ChatBody> for Vec<u8> {
-    fn from(body: ChatBody) -> Self {
-        body.to_string().into_bytes()
-    }
-}
+common_parts!(ChatBody, "completion");

@@ -20,3 +20,37 @@ pub(super) fn kind(object: &Value) -> &str {
 pub(super) fn write_named(f: &mut fmt::Formatter<'_>, events: &[Value]) -> fmt::Result {
     events.iter().try_for_each(|event| write!(f, "event: {}\ndata: {event}\n\n", kind(event)))
 }
+
+/// What the bodies of all vendors have: an id, the name of a model, and the conversions into an answer and into bytes.
+macro_rules! common_parts {
+    ($body:ident, $of:literal) => {
+        impl $body {
+            #[doc = concat!("Sets the id of the ", $of, ".")]
+            #[must_use]
+            pub fn id(mut self, id: &str) -> Self {
+                self.id = id.to_owned();
+                self
+            }
+
+            /// Sets the name of the model in the answer.
+            #[must_use]
+            pub fn model(mut self, model: &str) -> Self {
+                self.model = model.to_owned();
+                self
+            }
+        }
+
+        impl From<$body> for Answer {
+            fn from(body: $body) -> Self {
+                body.answer()
+            }
+        }
+
+        impl From<$body> for Vec<u8> {
+            fn from(body: $body) -> Self {
+                body.to_string().into_bytes()
+            }
+        }
+    };
+}
+pub(super) use common_parts;

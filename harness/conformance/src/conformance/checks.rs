@@ -18,6 +18,17 @@ pub(super) struct JournalCheck {
     pub(super) check: for<'a> fn(&'a CheckedStore) -> BoxFuture<'a, CheckResult>,
 }
 
+/// A list of [`JournalCheck`]s: each is a promise and the function that checks it.
+macro_rules! checks {
+    ($($promise:literal => $check:ident,)*) => {
+        &[$($crate::conformance::checks::JournalCheck {
+            promise: $promise,
+            check: |store| Box::pin($check(store)),
+        }),*]
+    };
+}
+pub(super) use checks;
+
 /// The store under test, opened twice, and a random prefix for the names of this run.
 pub(super) struct CheckedStore {
     pub(super) one: Arc<dyn Journal>,

@@ -1,7 +1,9 @@
 //! A deletion removes either a conversation with all its direct and indirect children, or nothing.
 
 use super::{
-    checks::{CheckResult, CheckedStore, JournalCheck, OrSeen as _, batch, ensure, refused},
+    checks::{
+        CheckResult, CheckedStore, JournalCheck, OrSeen as _, batch, checks, ensure, refused,
+    },
     hold::in_time,
 };
 use harness_core::{
@@ -9,24 +11,12 @@ use harness_core::{
     journal::{ConversationQuery, Head, Metadata},
 };
 
-pub(super) const CHECKS: &[JournalCheck] = &[
-    JournalCheck {
-        promise: "what was deleted is gone, and can be begun anew",
-        check: |store| Box::pin(delete_forgets(store)),
-    },
-    JournalCheck {
-        promise: "with a conversation all that are part of it are deleted",
-        check: |store| Box::pin(family(store)),
-    },
-    JournalCheck {
-        promise: "conversations that are part of each other are deleted once",
-        check: |store| Box::pin(cycle(store)),
-    },
-    JournalCheck {
-        promise: "what is held is not deleted, nor anything with it",
-        check: |store| Box::pin(held(store)),
-    },
-];
+pub(super) const CHECKS: &[JournalCheck] = checks! {
+    "what was deleted is gone, and can be begun anew" => delete_forgets,
+    "with a conversation all that are part of it are deleted" => family,
+    "conversations that are part of each other are deleted once" => cycle,
+    "what is held is not deleted, nor anything with it" => held,
+};
 
 /// Checks that each of these conversations has `wanted` facts.
 async fn facts(store: &CheckedStore, names: &[&String], wanted: usize) -> CheckResult {

@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    checks::{CheckResult, CheckedStore, JournalCheck, OrSeen as _, batch, ensure, same},
+    checks::{CheckResult, CheckedStore, JournalCheck, OrSeen as _, batch, checks, ensure, same},
     hold::in_time,
 };
 use harness_core::{
@@ -15,24 +15,12 @@ use harness_core::{
     journal::{Head, Metadata},
 };
 
-pub(super) const CHECKS: &[JournalCheck] = &[
-    JournalCheck {
-        promise: "an append that is dropped is done as a whole or not at all",
-        check: |store| Box::pin(appends(store)),
-    },
-    JournalCheck {
-        promise: "a fork that is dropped is done as a whole or not at all",
-        check: |store| Box::pin(forks(store)),
-    },
-    JournalCheck {
-        promise: "a delete that is dropped is done as a whole or not at all",
-        check: |store| Box::pin(deletes(store)),
-    },
-    JournalCheck {
-        promise: "a hold that is dropped before it is given holds nothing",
-        check: |store| Box::pin(dropped_hold(store)),
-    },
-];
+pub(super) const CHECKS: &[JournalCheck] = checks! {
+    "an append that is dropped is done as a whole or not at all" => appends,
+    "a fork that is dropped is done as a whole or not at all" => forks,
+    "a delete that is dropped is done as a whole or not at all" => deletes,
+    "a hold that is dropped before it is given holds nothing" => dropped_hold,
+};
 
 /// Polls the future at most `polls` times, lets other tasks run after each poll, and then drops it.
 async fn dropped<T>(future: impl Future<Output = Result<T, Error>>, polls: usize) {

@@ -1,41 +1,24 @@
 //! Facts: a journal returns all appended facts in order and unchanged, and a failed append stores nothing.
 
 use super::checks::{
-    CheckResult, CheckedStore, JournalCheck, OrSeen as _, batch, ensure, fact, refused, same,
+    CheckResult, CheckedStore, JournalCheck, OrSeen as _, batch, checks, ensure, fact, refused,
+    same,
 };
 use harness_core::{
     error::ErrorKind,
     journal::{ConversationQuery, Envelope, FORMAT, Head, WriterId},
 };
 
-pub(super) const CHECKS: &[JournalCheck] = &[
-    JournalCheck {
-        promise: "what was appended is read unchanged",
-        check: |store| Box::pin(round_trip(store)),
-    },
-    JournalCheck { promise: "a fact may have 16 MB", check: |store| Box::pin(long(store)) },
-    JournalCheck { promise: "a batch may have 1,000 facts", check: |store| Box::pin(many(store)) },
-    JournalCheck {
-        promise: "an append after another number of facts is a conflict and appends nothing",
-        check: |store| Box::pin(conflicts(store)),
-    },
-    JournalCheck {
-        promise: "an append of nothing makes the conversation",
-        check: |store| Box::pin(nothing(store)),
-    },
-    JournalCheck {
-        promise: "facts are read from a number on",
-        check: |store| Box::pin(from(store)),
-    },
-    JournalCheck {
-        promise: "names are told apart to the byte",
-        check: |store| Box::pin(distinct_names(store)),
-    },
-    JournalCheck {
-        promise: "a name that is none is refused",
-        check: |store| Box::pin(bad_names(store)),
-    },
-];
+pub(super) const CHECKS: &[JournalCheck] = checks! {
+    "what was appended is read unchanged" => round_trip,
+    "a fact may have 16 MB" => long,
+    "a batch may have 1,000 facts" => many,
+    "an append after another number of facts is a conflict and appends nothing" => conflicts,
+    "an append of nothing makes the conversation" => nothing,
+    "facts are read from a number on" => from,
+    "names are told apart to the byte" => distinct_names,
+    "a name that is none is refused" => bad_names,
+};
 
 async fn round_trip(store: &CheckedStore) -> CheckResult {
     let texts = [

@@ -1,36 +1,21 @@
 //! Forks: a fork begins with the first facts of another conversation, and is independent from then on.
 
 use super::checks::{
-    CheckResult, CheckedStore, JournalCheck, OrSeen as _, batch, ensure, refused, same,
+    CheckResult, CheckedStore, JournalCheck, OrSeen as _, batch, checks, ensure, refused, same,
 };
 use harness_core::{
     error::ErrorKind,
     journal::{ConversationQuery, Envelope, Head, Metadata},
 };
 
-pub(super) const CHECKS: &[JournalCheck] = &[
-    JournalCheck {
-        promise: "a fork begins with the first facts of its base",
-        check: |store| Box::pin(fork_has_first_facts(store)),
-    },
-    JournalCheck {
-        promise: "a fork and its base go on apart",
-        check: |store| Box::pin(apart(store)),
-    },
-    JournalCheck {
-        promise: "a fork that cannot be is refused and changes nothing",
-        check: |store| Box::pin(impossible(store)),
-    },
-    JournalCheck {
-        promise: "a fork keeps what was known of its name",
-        check: |store| Box::pin(known(store)),
-    },
-    JournalCheck { promise: "a fork can be forked", check: |store| Box::pin(chain(store)) },
-    JournalCheck {
-        promise: "a fork keeps its facts when its base is deleted or begun anew",
-        check: |store| Box::pin(outlives(store)),
-    },
-];
+pub(super) const CHECKS: &[JournalCheck] = checks! {
+    "a fork begins with the first facts of its base" => fork_has_first_facts,
+    "a fork and its base go on apart" => apart,
+    "a fork that cannot be is refused and changes nothing" => impossible,
+    "a fork keeps what was known of its name" => known,
+    "a fork can be forked" => chain,
+    "a fork keeps its facts when its base is deleted or begun anew" => outlives,
+};
 
 fn first(facts: &[Envelope], count: usize) -> &[Envelope] {
     facts.get(..count).unwrap_or_default()

@@ -1,38 +1,22 @@
 //! Heads: appends, forks and large results are refused for a conversation that has changed or was replaced since the
 //! caller has read its head.
 
-use super::checks::{CheckResult, CheckedStore, JournalCheck, OrSeen as _, batch, ensure, refused};
+use super::checks::{
+    CheckResult, CheckedStore, JournalCheck, OrSeen as _, batch, checks, ensure, refused,
+};
 use harness_core::{
     error::ErrorKind,
     journal::{Head, Incarnation, Metadata, WriterId},
 };
 
-pub(super) const CHECKS: &[JournalCheck] = &[
-    JournalCheck {
-        promise: "an append and a fork return the head that is read then",
-        check: |store| Box::pin(returned(store)),
-    },
-    JournalCheck {
-        promise: "nobody continues a conversation that was deleted and begun anew",
-        check: |store| Box::pin(anew(store)),
-    },
-    JournalCheck {
-        promise: "nobody continues a conversation that was created after they had found it missing",
-        check: |store| Box::pin(created(store)),
-    },
-    JournalCheck {
-        promise: "an append comes after the fact that its writer has read last",
-        check: |store| Box::pin(set_back(store)),
-    },
-    JournalCheck {
-        promise: "nobody forks a conversation that was deleted and begun anew",
-        check: |store| Box::pin(forked(store)),
-    },
-    JournalCheck {
-        promise: "large results of a deleted conversation do not touch the one that has its name now",
-        check: |store| Box::pin(spills(store)),
-    },
-];
+pub(super) const CHECKS: &[JournalCheck] = checks! {
+    "an append and a fork return the head that is read then" => returned,
+    "nobody continues a conversation that was deleted and begun anew" => anew,
+    "nobody continues a conversation that was created after they had found it missing" => created,
+    "an append comes after the fact that its writer has read last" => set_back,
+    "nobody forks a conversation that was deleted and begun anew" => forked,
+    "large results of a deleted conversation do not touch the one that has its name now" => spills,
+};
 
 /// The head of a conversation. Checks that reads through both handles return this head, from any fact number.
 async fn head(store: &CheckedStore, name: &str) -> Result<Head, String> {

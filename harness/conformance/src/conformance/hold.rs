@@ -2,34 +2,21 @@
 
 use std::time::Duration;
 
-use super::checks::{CheckResult, CheckedStore, JournalCheck, OrSeen as _, batch, ensure, refused};
+use super::checks::{
+    CheckResult, CheckedStore, JournalCheck, OrSeen as _, batch, checks, ensure, refused,
+};
 use harness_core::{
     error::{Error, ErrorKind},
     journal::{ConversationQuery, Head, Journal, Lease},
 };
 
-pub(super) const CHECKS: &[JournalCheck] = &[
-    JournalCheck {
-        promise: "a conversation that is held is busy, in this handle and in another",
-        check: |store| Box::pin(busy(store)),
-    },
-    JournalCheck {
-        promise: "a hold ends when it is dropped",
-        check: |store| Box::pin(released(store)),
-    },
-    JournalCheck {
-        promise: "a hold keeps nobody from reading and appending",
-        check: |store| Box::pin(courtesy(store)),
-    },
-    JournalCheck {
-        promise: "a hold does not make the conversation",
-        check: |store| Box::pin(unmade(store)),
-    },
-    JournalCheck {
-        promise: "200 conversations can be held at once",
-        check: |store| Box::pin(many(store)),
-    },
-];
+pub(super) const CHECKS: &[JournalCheck] = checks! {
+    "a conversation that is held is busy, in this handle and in another" => busy,
+    "a hold ends when it is dropped" => released,
+    "a hold keeps nobody from reading and appending" => courtesy,
+    "a hold does not make the conversation" => unmade,
+    "200 conversations can be held at once" => many,
+};
 
 /// Takes the lease of a conversation after another handle has dropped the lease. Retries for a while, because
 /// the release may take some time.

@@ -1,37 +1,21 @@
 //! The metadata of conversations, and their list.
 
-use super::checks::{CheckResult, CheckedStore, JournalCheck, OrSeen as _, batch, ensure, refused};
+use super::checks::{
+    CheckResult, CheckedStore, JournalCheck, OrSeen as _, batch, checks, ensure, refused,
+};
 use harness_core::{
     error::ErrorKind,
     journal::{ConversationInfo, ConversationPage, ConversationQuery, Journal, Metadata},
 };
 
-pub(super) const CHECKS: &[JournalCheck] = &[
-    JournalCheck {
-        promise: "what is known of a conversation is kept unchanged",
-        check: |store| Box::pin(described(store)),
-    },
-    JournalCheck {
-        promise: "the conversation that changed last is listed first",
-        check: |store| Box::pin(ordered(store)),
-    },
-    JournalCheck {
-        promise: "pages follow each other without loss or repeat",
-        check: |store| Box::pin(paged(store)),
-    },
-    JournalCheck {
-        promise: "a list is narrowed to an owner and a parent",
-        check: |store| Box::pin(narrowed(store)),
-    },
-    JournalCheck {
-        promise: "a page has from 1 to 1,000 conversations",
-        check: |store| Box::pin(clamped(store)),
-    },
-    JournalCheck {
-        promise: "a page that this journal did not give is refused",
-        check: |store| Box::pin(foreign(store)),
-    },
-];
+pub(super) const CHECKS: &[JournalCheck] = checks! {
+    "what is known of a conversation is kept unchanged" => described,
+    "the conversation that changed last is listed first" => ordered,
+    "pages follow each other without loss or repeat" => paged,
+    "a list is narrowed to an owner and a parent" => narrowed,
+    "a page has from 1 to 1,000 conversations" => clamped,
+    "a page that this journal did not give is refused" => foreign,
+};
 
 async fn list(
     journal: &dyn Journal,

@@ -2,30 +2,20 @@
 
 use tokio::task::JoinSet;
 
-use super::checks::{CheckResult, CheckedStore, JournalCheck, OrSeen as _, batch, ensure, same};
+use super::checks::{
+    CheckResult, CheckedStore, JournalCheck, OrSeen as _, batch, checks, ensure, same,
+};
 use harness_core::{
     error::{Error, ErrorKind},
     journal::{Envelope, Head, Journal},
 };
 
-pub(super) const CHECKS: &[JournalCheck] = &[
-    JournalCheck {
-        promise: "of several appends after the same facts exactly one is done",
-        check: |store| Box::pin(appends(store)),
-    },
-    JournalCheck {
-        promise: "appends that are tried again all come, each as a whole",
-        check: |store| Box::pin(persistent(store)),
-    },
-    JournalCheck {
-        promise: "of several that fork to one name exactly one does",
-        check: |store| Box::pin(forks(store)),
-    },
-    JournalCheck {
-        promise: "of several holds exactly one is given",
-        check: |store| Box::pin(one_hold_of_several(store)),
-    },
-];
+pub(super) const CHECKS: &[JournalCheck] = checks! {
+    "of several appends after the same facts exactly one is done" => appends,
+    "appends that are tried again all come, each as a whole" => persistent,
+    "of several that fork to one name exactly one does" => forks,
+    "of several holds exactly one is given" => one_hold_of_several,
+};
 
 /// The number of concurrent callers for each of the two handles.
 const RACERS: usize = 6;

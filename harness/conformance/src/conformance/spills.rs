@@ -1,34 +1,21 @@
 //! Large results are stored in chunks for a conversation and its forks. A large result is deleted with the last
 //! of these conversations. A journal that declares no support for large results must refuse them.
 
-use super::checks::{CheckResult, CheckedStore, JournalCheck, OrSeen as _, batch, ensure, refused};
+use super::checks::{
+    CheckResult, CheckedStore, JournalCheck, OrSeen as _, batch, checks, ensure, refused,
+};
 use harness_core::{
     error::ErrorKind,
     journal::{Head, Incarnation},
 };
 
-pub(super) const CHECKS: &[JournalCheck] = &[
-    JournalCheck {
-        promise: "a large result is read as it was written, in this conversation alone",
-        check: |store| Box::pin(kept(store)),
-    },
-    JournalCheck {
-        promise: "a large result is written into a conversation that exists, or not at all",
-        check: |store| Box::pin(nowhere(store)),
-    },
-    JournalCheck {
-        promise: "large results are deleted with their conversation",
-        check: |store| Box::pin(spills_end_with_conversation(store)),
-    },
-    JournalCheck {
-        promise: "a fork has the large results of its base, whichever is deleted",
-        check: |store| Box::pin(forked(store)),
-    },
-    JournalCheck {
-        promise: "what is written at the same time is kept apart",
-        check: |store| Box::pin(at_once(store)),
-    },
-];
+pub(super) const CHECKS: &[JournalCheck] = checks! {
+    "a large result is read as it was written, in this conversation alone" => kept,
+    "a large result is written into a conversation that exists, or not at all" => nowhere,
+    "large results are deleted with their conversation" => spills_end_with_conversation,
+    "a fork has the large results of its base, whichever is deleted" => forked,
+    "what is written at the same time is kept apart" => at_once,
+};
 
 /// A chunk of the maximum size that is not valid UTF-8.
 fn bytes(seed: usize) -> Vec<u8> {

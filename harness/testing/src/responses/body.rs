@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::item::{ItemStatus, OutputItem};
 use crate::{
     Answer,
-    events::{set, write_named},
+    events::{common_parts, set, write_named},
 };
 
 /// Begins the stream of one answer. Add the answer's items in order.
@@ -168,20 +168,6 @@ impl ResponsesBody {
         self
     }
 
-    /// Sets the id of the response.
-    #[must_use]
-    pub fn id(mut self, id: &str) -> Self {
-        self.id = id.to_owned();
-        self
-    }
-
-    /// Sets the name of the model in the answer.
-    #[must_use]
-    pub fn model(mut self, model: &str) -> Self {
-        self.model = model.to_owned();
-        self
-    }
-
     fn with(mut self, item: OutputItem) -> Self {
         self.items.push(item);
         self
@@ -298,14 +284,4 @@ impl fmt::Display for ResponsesBody {
     }
 }
 
-impl From<ResponsesBody> for Answer {
-    fn from(body: ResponsesBody) -> Self {
-        body.answer()
-    }
-}
-
-impl From<ResponsesBody> for Vec<u8> {
-    fn from(body: ResponsesBody) -> Self {
-        body.to_string().into_bytes()
-    }
-}
+common_parts!(ResponsesBody, "response");

@@ -2,12 +2,11 @@
 //! requests, and the open connections.
 
 use std::{
-    any::Any,
     collections::VecDeque,
-    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Mutex, PoisonError},
 };
 
+use harness_core::unwind::caught;
 use serde_json::json;
 use tokio::sync::watch;
 
@@ -83,9 +82,8 @@ impl ServerState {
                 }),
                 // A failed assertion in the test's closure panics here. `assert_finished` reports
                 // it.
-                ServerScript::Decided(decide) => {
-                    catch_unwind(AssertUnwindSafe(|| decide(&request))).map_err(words_of)
-                }
+                ServerScript::Decided(decide) => caught(|| decide(&request))
+                    .map_err(|panic| format!("what decides the answers {panic}")),
             }
         };
         self.seen.send_modify(|seen| seen.requests.push(request));
@@ -116,15 +114,4 @@ impl ServerState {
             ServerScript::Written(_) | ServerScript::Decided(_) => None,
         }
     }
-}
-
-/// The message of a panic.
-fn words_of(panic: Box<dyn Any + Send>) -> String {
-    let words = match panic.downcast::<String>() {
-        Ok(words) => *words,
-        Err(panic) => {
-            panic.downcast::<&str>().map_or_else(|_| "no message".into(), |s| s.to_string())
-        }
-    };
-    format!("what decides the answers panicked: {words}")
 }
