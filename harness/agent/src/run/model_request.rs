@@ -520,7 +520,7 @@ impl ResponseStream<'_, '_> {
             return false;
         }
         let Some(decision) = policy.evaluate_early(&call) else { return false };
-        let may_start = |call: &ToolCall| policy.evaluate_early(call).is_some();
+        let may_start = |it: &ToolCall| it.id() == call.id() || policy.evaluate_early(it).is_some();
         // A read after a write must not run before the write. So a call starts early only if all earlier
         // calls may start early.
         let Some(calls) = self.answer.count_up_to(&call, may_start) else { return false };

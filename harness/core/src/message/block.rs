@@ -1,5 +1,7 @@
 //! The blocks of a message.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use super::{Citation, Media, MediaKind, ToolResult, VendorData};
@@ -131,21 +133,23 @@ impl ReasoningBlock {
 /// A tool call by the model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolCall {
-    id: String,
-    name: String,
-    arguments: String,
+    id: Arc<str>,
+    name: Arc<str>,
+    arguments: Arc<str>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     vendor: Option<VendorData>,
 }
 
 impl ToolCall {
     /// A call. `arguments` is the JSON text exactly as the model wrote it, valid or not.
-    pub fn new(
-        id: impl Into<String>,
-        name: impl Into<String>,
-        arguments: impl Into<String>,
-    ) -> Self {
-        Self { id: id.into(), name: name.into(), arguments: arguments.into(), vendor: None }
+    pub fn new(id: impl AsRef<str>, name: impl AsRef<str>, arguments: impl AsRef<str>) -> Self {
+        let shared = |text: &str| Arc::from(text);
+        Self {
+            id: shared(id.as_ref()),
+            name: shared(name.as_ref()),
+            arguments: shared(arguments.as_ref()),
+            vendor: None,
+        }
     }
 
     /// Adds the vendor data that must be sent back with the call.

@@ -358,7 +358,7 @@ impl Accumulator {
     }
 
     /// Returns the number of the answer's calls up to and including `call` if `are` returns `true` for each of these
-    /// calls, and `None` otherwise. `are` gets each call in its current state. The result for a call that has ended
+    /// calls, and `None` otherwise. `are` gets each earlier call in its current state. The result for a call that has ended
     /// is cached, so every caller must pass the same `are`.
     pub fn count_up_to(
         &mut self,
@@ -374,7 +374,8 @@ impl Accumulator {
                 Some(_) | None => continue,
             };
             let is_it = so_far.id == call.id();
-            let does = part.to_call().is_some_and(|call| are(&call));
+            let does =
+                if is_it { are(call) } else { part.to_call().is_some_and(|call| are(&call)) };
             // `*calls == count` means that all earlier calls have ended, too.
             let is_settled = so_far.ended && *calls == count;
             if !does {
