@@ -20,6 +20,8 @@ use crate::{
     decode, encode, runtime,
 };
 
+mod parts;
+
 /// The maximum ratio for twice the size.
 const LINEAR: f64 = 2.2;
 
@@ -63,6 +65,9 @@ pub(crate) fn cases() -> Vec<Growing> {
     case("kept/last", 1024, LEVEL);
     case("kept/all", 1024, LEVEL);
     case("ids", 128, LINEAR);
+    for part in ["tools", "rules", "agents", "watchers", "trace"] {
+        case(&format!("parts/{part}"), 128, LINEAR);
+    }
     cases
 }
 
@@ -207,6 +212,7 @@ pub(crate) fn run(case: &[&str], size: usize) {
             });
         }
         ["hold", what, wire] => hold(what, wire, size),
+        ["parts", part] => parts::run(part, size),
         _ => panic!("no case is called `{case:?}`"),
     }
 }
