@@ -41,6 +41,7 @@ struct Program {
     folder: Folder,
     packages: f64,
     debug: Vec<f64>,
+    clock: Vec<f64>,
     release: f64,
     again: Vec<f64>,
     megabytes: f64,
@@ -98,6 +99,7 @@ impl Program {
             folder,
             packages: 0.0,
             debug: Vec::new(),
+            clock: Vec::new(),
             release: f64::NAN,
             again: Vec::new(),
             megabytes: f64::NAN,
@@ -122,8 +124,9 @@ impl Program {
         if target.exists() {
             fs::remove_dir_all(target)?;
         }
-        let spent = self.folder.cargo(&["build", "--ignore-rust-version"])?;
+        let (spent, clock) = self.folder.timed_cargo(&["build", "--ignore-rust-version"])?;
         self.debug.push(spent);
+        self.clock.push(clock);
         Ok(())
     }
 
@@ -151,6 +154,7 @@ impl Program {
         let values = [
             ("packages", self.packages),
             ("debug CPU s", median(&self.debug)),
+            ("debug s", median(&self.clock)),
             ("release CPU s", self.release),
             ("incremental CPU s", median(&self.again)),
             ("stripped MB", self.megabytes),

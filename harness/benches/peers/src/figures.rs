@@ -75,7 +75,9 @@ impl Figures {
         let text = fs::read_to_string(Self::path()).unwrap_or_default();
         let mut figures = Self::default();
         for line in text.lines() {
-            figures.read_line(line).ok_or_else(|| format!("figures.tsv: what does `{line}` say?"))?;
+            figures
+                .read_line(line)
+                .ok_or_else(|| format!("figures.tsv: what does `{line}` say?"))?;
         }
         Ok(figures)
     }

@@ -6,6 +6,7 @@
 //! other load on the machine affects all of them.
 
 mod building;
+mod felt;
 mod figures;
 mod floor;
 mod folder;
@@ -48,6 +49,8 @@ pub fn run() -> Result<(), Failure> {
             sections::herds()?;
             sections::held()?;
             sections::idle()?;
+            felt::first_word()?;
+            felt::slow_link()?;
             sections::early()
         }
         ["streams"] => sections::streams(),
@@ -58,6 +61,8 @@ pub fn run() -> Result<(), Failure> {
         ["herds"] => sections::herds(),
         ["held"] => sections::held(),
         ["idle"] => sections::idle(),
+        ["first_word"] => felt::first_word(),
+        ["slow_link"] => felt::slow_link(),
         ["early"] => sections::early(),
         ["build"] => sections::build(true),
         ["build", "debug"] => sections::build(false),
@@ -70,11 +75,12 @@ pub fn run() -> Result<(), Failure> {
         }
         ["chosen", subject, wire, base] => process::work_chosen(subject, wire, base),
         ["herd", subject, wire, streams, base] => herd::run(subject, wire, streams.parse()?, base),
+        ["say", wire, base] => ours::say(wire, base),
         ["wait", base] => idle::wait(base),
         ["keep", subject, wire] => idle::keep(subject, wire),
         _ => Err(
-            "say `streams`, `served`, `recorded`, `turns`, `requests`, `herds`, `held`, `idle` or \
-                  `early`, or nothing for all of these; `build`; `macros`; or `draw`"
+            "say `streams`, `served`, `recorded`, `turns`, `requests`, `herds`, `held`, `idle`, \
+             `first_word`, `slow_link` or `early`, or nothing for all of these; `build`; `macros`; or `draw`"
                 .into(),
         ),
     }

@@ -1,7 +1,7 @@
 //! This library with all its parts: an agent with tools and guardrails, a chat, and an event
 //! handler that receives each delta.
 
-use std::sync::Arc;
+use std::{io::Write as _, sync::Arc};
 
 use harness::{
     Agent, AnthropicProvider, ChatCompletionsProvider, Guardrails, Limits, Message, OpenAIProvider,
@@ -12,7 +12,10 @@ use harness::{
 };
 use tokio::sync::Mutex;
 
-use crate::subject::{Failure, History, Task};
+use crate::{
+    peer::weather::SYSTEM,
+    subject::{Failure, History, Task},
+};
 
 /// Says how warm it is somewhere.
 #[tool(side_effects = ["read", "network"])]
@@ -69,9 +72,9 @@ pub fn agent(wire: &str, base: &str) -> Result<Agent, Failure> {
 }
 
 fn guarded(builder: AgentBuilder) -> Result<Agent, Failure> {
-    let guards = Guardrails::default().turns(20).time(std::time::Duration::from_secs(600));
+    let guards = Guardrails::default().turns(40).time(std::time::Duration::from_secs(600));
     let limits = Limits::new().output_tokens(1_000_000);
-    let builder = builder.system("Be concise.");
+    let builder = builder.system(SYSTEM);
     Ok(builder.guardrails(guards).run_limits(limits).build()?)
 }
 
@@ -91,6 +94,20 @@ pub fn with_tool(wire: &str, base: &str, synchronous: bool) -> Result<Task, Fail
         false => builder.tools(tools![waits::weather, send]),
     };
     Ok(watched(guarded(builder)?))
+}
+
+/// Sends one message and prints each delta of the text at once.
+pub fn say(wire: &str, base: &str) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let agent = agent(wire, base)?;
+    let print = |event: Event<'_>| {
+        if let Event::Text(text) = event {
+            let mut output = std::io::stdout().lock();
+            let _ = output.write_all(text.as_bytes()).and_then(|()| output.flush());
+        }
+    };
+    runtime.block_on(async { agent.chat().send(History::QUESTION).on_event(print).await })?;
+    Ok(())
 }
 
 /// Begins a chat, sends a message, and receives each delta of the text.

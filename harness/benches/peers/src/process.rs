@@ -6,7 +6,7 @@ use std::{
     net::TcpStream,
     path::PathBuf,
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use rustix::time::{ClockId, clock_gettime};
@@ -25,6 +25,8 @@ pub struct Turn {
     pub bytes: f64,
     /// The peak memory of the process until then, in KiB.
     pub most: f64,
+    /// The time on the clock, in nanoseconds.
+    pub elapsed: f64,
 }
 
 /// Measures on request. Each line on standard input contains a number of answers to read. The response is one line with
@@ -244,14 +246,16 @@ impl Worker {
     }
 
     fn turn(&mut self) -> Result<(), Failure> {
+        let begun = Instant::now();
         let line = self.ask(self.answers)?;
+        let elapsed = begun.elapsed().as_secs_f64() * 1e9 / f64::from(self.answers.max(1));
         let mut words = line.split_whitespace();
         let mut next = || -> Result<f64, Failure> {
             Ok(words.next().ok_or("a subject failed in the middle")?.parse()?)
         };
         let (nanoseconds, allocations, bytes) = (next()?, next()?, next()?);
         let most = next().unwrap_or(f64::NAN);
-        self.turns.push(Turn { nanoseconds, allocations, bytes, most });
+        self.turns.push(Turn { nanoseconds, allocations, bytes, most, elapsed });
         Ok(())
     }
 

@@ -6,7 +6,8 @@
 //! - `/paced/N`: 200 text deltas at intervals of five milliseconds, as soon as N streams are open;
 //! - `/held/N`: 20 text deltas at intervals of a quarter of a second, as soon as N streams are open;
 //! - `/chosen`: the body that was last sent to `/choose`, at once;
-//! - `/turn`: a call of a tool, or forty text deltas if the request contains the result of a tool.
+//! - `/turn`: a call of a tool, or forty text deltas if the request contains the result of a tool;
+//! - `/calls/N`: a call of a tool, or forty text deltas if the request contains N results (Chat Completions alone).
 
 use std::{collections::HashMap, io::Read, sync::Arc, time::Duration};
 
@@ -37,6 +38,8 @@ enum Manner {
     Choose,
     Chosen,
     Turn,
+    /// Calls until the request contains this number of results.
+    Calls(usize),
 }
 
 fn manner(path: &str) -> Manner {
@@ -47,6 +50,9 @@ fn manner(path: &str) -> Manner {
         path if path.starts_with("/choose") => Manner::Choose,
         path if path.starts_with("/chosen") => Manner::Chosen,
         path if path.starts_with("/turn") => Manner::Turn,
+        path if path.starts_with("/calls/") => Manner::Calls(
+            path.split('/').nth(2).and_then(|number| number.parse().ok()).unwrap_or(1),
+        ),
         _ => Manner::Whole(DELTAS),
     }
 }
@@ -59,7 +65,7 @@ pub fn expected(wire: &str, base: &str) -> Result<String, Failure> {
         Manner::Whole(deltas) | Manner::Paced(deltas, _) => {
             floor::text(wire, &rendered::stream(wire, deltas))
         }
-        Manner::Turn => {
+        Manner::Turn | Manner::Calls(_) => {
             let [_, answer] = turn::answers(wire);
             floor::text(wire, &answer.body)
         }
@@ -167,6 +173,11 @@ async fn connection(socket: TcpStream, shared: Arc<Shared>) -> std::io::Result<(
                 let answer = shared.turns.get(wire).and_then(|answers| answers.get(at));
                 socket.get_mut().write_all(answer.map_or(&[], Vec::as_slice)).await?;
             }
+            Manner::Calls(calls) => {
+                let results = turn::count_results(&body);
+                let next = if results < calls { turn::call(results) } else { turn::answer() };
+                socket.get_mut().write_all(&answer(&next)).await?;
+            }
             Manner::Paced(deltas, pace) => {
                 let chunks = shared.paced.get(&(wire, deltas)).map(Vec::as_slice);
                 let turn = gate(&path, &shared).await;
@@ -230,7 +241,7 @@ async fn request(socket: &mut BufReader<TcpStream>) -> std::io::Result<Option<(S
         eprintln!("a body without a length cannot be read: {path}");
         return Ok(None);
     }
-    let is_read = matches!(manner(&path), Manner::Choose | Manner::Turn);
+    let is_read = matches!(manner(&path), Manner::Choose | Manner::Turn | Manner::Calls(_));
     let mut body = Vec::new();
     while length > 0 {
         let bytes = socket.fill_buf().await?;

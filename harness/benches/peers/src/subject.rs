@@ -61,7 +61,7 @@ impl History {
 
 /// A subject that sends requests to this address: `http://..` with the beginning of the path.
 pub fn task(subject: &str, wire: &str, history: History, base: &str) -> Result<Task, Failure> {
-    if base.ends_with("/turn") {
+    if base.ends_with("/turn") || base.contains("/calls/") {
         return turn(subject, wire, base);
     }
     match subject {

@@ -48,6 +48,13 @@ fn layout(section: &str, group: &str) -> (String, &'static [(&'static str, &'sta
             "Each of two hundred tools".to_owned(),
             &[("check ms a tool", "rig 0.46"), ("build ms a tool", "rig 0.46")],
         ),
+        ("first_word", wire) => (
+            format!("From the start of a program to the first word, on the wire `{wire}`"),
+            &[("ms to the request", "curl"), ("ms to the first word", "curl")],
+        ),
+        ("slow_link", wire) => {
+            (format!("A turn of 20 calls over a link of 25 ms, on the wire `{wire}`"), &[])
+        }
         ("early", wire) => (format!("Three calls in a turn of a second: `{wire}`"), &[]),
         (_, wire) => (format!("A chat that waits, on the wire `{wire}`"), &[]),
     }
@@ -108,9 +115,20 @@ pub fn print(figures: &Figures, section: &str) {
 pub fn draw(figures: &Figures) -> Result<(), Failure> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut readme = fs::read_to_string(here.join("README.md"))?;
-    const SECTIONS: [&str; 11] = [
-        "served", "recorded", "streams", "turns", "requests", "herds", "held", "idle", "early",
-        "build", "macros",
+    const SECTIONS: [&str; 13] = [
+        "served",
+        "recorded",
+        "streams",
+        "turns",
+        "requests",
+        "herds",
+        "held",
+        "idle",
+        "first_word",
+        "slow_link",
+        "early",
+        "build",
+        "macros",
     ];
     for section in SECTIONS {
         readme = between(&readme, section, &tables(figures, section));

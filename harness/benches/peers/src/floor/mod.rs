@@ -15,8 +15,7 @@ use crate::{
 };
 
 /// A request that is similar to the request of every subject.
-const QUESTION: &str =
-    r#"{"model":"m","stream":true,"messages":[{"role":"user","content":"Go on."}]}"#;
+const QUESTION: &str = r#"{"model":"m","stream":true,"messages":[{"role":"system","content":"Be concise."},{"role":"user","content":"Go on."}],"tools":[{"type":"function","function":{"name":"weather","description":"Says how warm it is somewhere.","parameters":{"type":"object","properties":{"city":{"type":"string","description":"Such as `Oslo`"}},"required":["city"],"additionalProperties":false}}},{"type":"function","function":{"name":"send","description":"Sends a letter.","parameters":{"type":"object","properties":{"to":{"type":"string","description":"Whom to"},"text":{"type":"string","description":"What it says"}},"required":["to","text"],"additionalProperties":false}}}]}"#;
 
 /// The second request of a turn. It contains the result of a tool, which the server looks for.
 const SECOND: &str = r#"{"model":"m","stream":true,"messages":[{"role":"tool","tool_call_id":"call_Zr1","content":"It rains in Tromsø."}]}"#;

@@ -43,6 +43,14 @@ fn messages(said: impl Iterator<Item = (bool, String)>) -> Vec<ChatMessage> {
     .collect()
 }
 
+fn request(messages: Vec<ChatMessage>) -> ChatRequest {
+    let tools = weather::schemas().map(|(name, description, parameters)| {
+        Tool::new(name).with_description(description).with_schema(parameters)
+    });
+    let request = ChatRequest::new(messages).with_system(weather::SYSTEM);
+    request.with_tools(tools.collect::<Vec<_>>())
+}
+
 /// A conversation as a program would store it.
 pub fn kept(said: Vec<(bool, String)>) -> Box<dyn Any> {
     Box::new(messages(said.into_iter()))
@@ -52,7 +60,7 @@ pub fn task(wire: &str, history: History, base: &str) -> Result<Task, Failure> {
     let client = client(wire, base)?;
     let mut messages = messages(history.said());
     messages.push(ChatMessage::user(History::QUESTION));
-    let request = ChatRequest::new(messages);
+    let request = request(messages);
     Ok(Box::new(move || {
         // The client takes the request by value, so a conversation stores one request and passes a copy.
         let (client, request) = (client.clone(), request.clone());
@@ -72,12 +80,7 @@ pub fn task(wire: &str, history: History, base: &str) -> Result<Task, Failure> {
 /// A whole turn, as a program would write it: send a request, run the calls, and repeat until an answer has no calls.
 pub fn turn(wire: &str, base: &str) -> Result<Task, Failure> {
     let client = client(wire, base)?;
-    let tools = weather::schemas().map(|(name, description, parameters)| {
-        Tool::new(name).with_description(description).with_schema(parameters)
-    });
-    let asked = ChatRequest::new(vec![ChatMessage::user(History::QUESTION)])
-        .with_system("Be concise.")
-        .with_tools(tools.collect::<Vec<_>>());
+    let asked = request(vec![ChatMessage::user(History::QUESTION)]);
     let options = ChatOptions::default().with_capture_tool_calls(true);
     Ok(Box::new(move || {
         let (client, mut request, options) = (client.clone(), asked.clone(), options.clone());

@@ -13,17 +13,23 @@ use llm::{
 use super::weather;
 use crate::subject::{Failure, History, Task};
 
-fn client(wire: &str, base: &str, system: Option<&str>) -> Result<Box<dyn LLMProvider>, Failure> {
+fn client(wire: &str, base: &str) -> Result<Box<dyn LLMProvider>, Failure> {
     let builder = LLMBuilder::new()
         .backend(if wire == "chat" { LLMBackend::Groq } else { LLMBackend::OpenAI })
         .api_key("key")
         .base_url(format!("{base}/v1/"))
-        .model("m");
-    let builder = match system {
-        Some(system) => builder.system(system),
-        None => builder,
-    };
+        .model("m")
+        .system(weather::SYSTEM);
     Ok(builder.build()?)
+}
+
+fn tools() -> Vec<Tool> {
+    let tools = weather::schemas().map(|(name, description, parameters)| Tool {
+        tool_type: "function".into(),
+        function: FunctionTool { name: name.into(), description: description.into(), parameters },
+        cache_control: None,
+    });
+    tools.collect()
 }
 
 fn messages(said: impl Iterator<Item = (bool, String)>) -> Vec<ChatMessage> {
@@ -42,15 +48,17 @@ pub fn kept(said: Vec<(bool, String)>) -> Box<dyn Any> {
 pub fn task(wire: &str, history: History, base: &str) -> Result<Task, Failure> {
     let mut messages = messages(history.said());
     messages.push(ChatMessage::user().content(History::QUESTION).build());
-    let shared = Arc::new((client(wire, base, None)?, messages));
+    let shared = Arc::new((client(wire, base)?, messages, tools()));
     Ok(Box::new(move || {
         let shared = Arc::clone(&shared);
         Box::pin(async move {
-            let (client, messages) = &*shared;
-            let mut stream = client.chat_stream(messages).await?;
+            let (client, messages, tools) = &*shared;
+            let mut stream = client.chat_stream_with_tools(messages, Some(tools)).await?;
             let mut text = String::new();
-            while let Some(token) = stream.next().await {
-                text.push_str(&token?);
+            while let Some(chunk) = stream.next().await {
+                if let StreamChunk::Text(more) = chunk? {
+                    text.push_str(&more);
+                }
             }
             Ok(text)
         })
@@ -59,13 +67,7 @@ pub fn task(wire: &str, history: History, base: &str) -> Result<Task, Failure> {
 
 /// A whole turn, as a program would write it: send a request, run the calls, and repeat until an answer has no calls.
 pub fn turn(wire: &str, base: &str) -> Result<Task, Failure> {
-    let tools = weather::schemas().map(|(name, description, parameters)| Tool {
-        tool_type: "function".into(),
-        function: FunctionTool { name: name.into(), description: description.into(), parameters },
-        cache_control: None,
-    });
-    let tools: Vec<Tool> = tools.collect();
-    let shared = Arc::new((client(wire, base, Some("Be concise."))?, tools));
+    let shared = Arc::new((client(wire, base)?, tools()));
     Ok(Box::new(move || {
         let shared = Arc::clone(&shared);
         Box::pin(async move {

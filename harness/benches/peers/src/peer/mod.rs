@@ -6,4 +6,4 @@ pub mod genai;
 pub mod llm;
 pub mod openai;
 pub mod rig;
-mod weather;
+pub mod weather;

@@ -68,7 +68,9 @@ fn responses(client: Client<OpenAIConfig>, history: History) -> Result<Task, Fai
     let asked = std::iter::once(item(Role::User, History::QUESTION.to_owned()));
     let request = CreateResponseArgs::default()
         .model("m")
+        .instructions(weather::SYSTEM)
         .input(InputParam::Items(said.chain(asked).collect()))
+        .tools(response_tools())
         .stream(true)
         .build()?;
     Ok(Box::new(move || {
@@ -88,11 +90,13 @@ fn responses(client: Client<OpenAIConfig>, history: History) -> Result<Task, Fai
 }
 
 fn chat(client: Client<OpenAIConfig>, history: History) -> Result<Task, Failure> {
-    let said = messages(history.said());
+    let system = ChatCompletionRequestSystemMessage::from(weather::SYSTEM).into();
+    let said = std::iter::once(system).chain(messages(history.said()));
     let asked = ChatCompletionRequestUserMessage::from(History::QUESTION).into();
     let request = CreateChatCompletionRequestArgs::default()
         .model("m")
         .messages(said.chain([asked]).collect::<Vec<_>>())
+        .tools(chat_tools())
         .stream(true)
         .build()?;
     Ok(Box::new(move || {
@@ -110,43 +114,47 @@ fn chat(client: Client<OpenAIConfig>, history: History) -> Result<Task, Failure>
     }))
 }
 
+fn response_tools() -> Vec<Tool> {
+    let tool = |(name, description, parameters): (&str, &str, _)| {
+        Tool::Function(FunctionTool {
+            name: name.into(),
+            description: Some(description.into()),
+            parameters: Some(parameters),
+            strict: Some(true),
+            ..FunctionTool::default()
+        })
+    };
+    weather::schemas().map(tool).collect()
+}
+
+fn chat_tools() -> Vec<ChatCompletionTools> {
+    let tool = |(name, description, parameters): (&str, &str, _)| {
+        ChatCompletionTools::Function(ChatCompletionTool {
+            function: FunctionObject {
+                name: name.into(),
+                description: Some(description.into()),
+                parameters: Some(parameters),
+                strict: Some(true),
+            },
+        })
+    };
+    weather::schemas().map(tool).collect()
+}
+
 /// A whole turn, as a program would write it: send a request, run the calls, and repeat until an answer has no calls.
 pub fn turn(wire: &str, base: &str) -> Result<Task, Failure> {
     let config = OpenAIConfig::new().with_api_base(format!("{base}/v1")).with_api_key("key");
     let client = Client::with_config(config);
     Ok(match wire {
         "responses" => {
-            let tools: Vec<Tool> = weather::schemas()
-                .map(|(name, description, parameters)| {
-                    Tool::Function(FunctionTool {
-                        name: name.into(),
-                        description: Some(description.into()),
-                        parameters: Some(parameters),
-                        strict: Some(true),
-                        ..FunctionTool::default()
-                    })
-                })
-                .collect();
-            let shared = Arc::new((client, tools));
+            let shared = Arc::new((client, response_tools()));
             Box::new(move || {
                 let shared = Arc::clone(&shared);
                 Box::pin(async move { responses_turn(&shared.0, &shared.1).await })
             })
         }
         _ => {
-            let tools: Vec<ChatCompletionTools> = weather::schemas()
-                .map(|(name, description, parameters)| {
-                    ChatCompletionTools::Function(ChatCompletionTool {
-                        function: FunctionObject {
-                            name: name.into(),
-                            description: Some(description.into()),
-                            parameters: Some(parameters),
-                            strict: Some(true),
-                        },
-                    })
-                })
-                .collect();
-            let shared = Arc::new((client, tools));
+            let shared = Arc::new((client, chat_tools()));
             Box::new(move || {
                 let shared = Arc::clone(&shared);
                 Box::pin(async move { chat_turn(&shared.0, &shared.1).await })
@@ -160,7 +168,7 @@ async fn responses_turn(client: &Client<OpenAIConfig>, tools: &[Tool]) -> Result
     loop {
         let request = CreateResponseArgs::default()
             .model("m")
-            .instructions("Be concise.")
+            .instructions(weather::SYSTEM)
             .input(InputParam::Items(input.clone()))
             .tools(tools.to_vec())
             .stream(true)
@@ -205,7 +213,7 @@ async fn chat_turn(
     tools: &[ChatCompletionTools],
 ) -> Result<String, Failure> {
     let mut messages: Vec<ChatCompletionRequestMessage> = vec![
-        ChatCompletionRequestSystemMessage::from("Be concise.").into(),
+        ChatCompletionRequestSystemMessage::from(weather::SYSTEM).into(),
         ChatCompletionRequestUserMessage::from(History::QUESTION).into(),
     ];
     loop {

@@ -51,6 +51,11 @@ fn builder(wire: &str, base: &str) -> AgentBuilder {
     }
 }
 
+fn agent(wire: &str, base: &str) -> Agent {
+    let builder = builder(wire, base).preamble(super::weather::SYSTEM).default_max_turns(40);
+    builder.tool(Weather).tool(Send).build()
+}
+
 fn messages(said: impl Iterator<Item = (bool, String)>) -> Vec<Message> {
     said.map(|(model, words)| match model {
         true => Message::assistant(words),
@@ -65,7 +70,7 @@ pub fn kept(said: Vec<(bool, String)>) -> Box<dyn Any> {
 }
 
 pub fn task(wire: &str, history: History, base: &str) -> Result<Task, Failure> {
-    let agent: Agent = builder(wire, base).build();
+    let agent = agent(wire, base);
     let said = messages(history.said());
     Ok(Box::new(move || {
         let asked = agent.prompt(History::QUESTION).history(said.iter().cloned());
@@ -75,8 +80,7 @@ pub fn task(wire: &str, history: History, base: &str) -> Result<Task, Failure> {
 
 /// A whole turn, which the agent of `rig` runs.
 pub fn turn(wire: &str, base: &str) -> Result<Task, Failure> {
-    let builder = builder(wire, base).preamble("Be concise.").default_max_turns(20);
-    let agent = builder.tool(Weather).tool(Send).build();
+    let agent = agent(wire, base);
     Ok(Box::new(move || Box::pin(text(agent.prompt(History::QUESTION)))))
 }
 

@@ -1,9 +1,12 @@
-//! The tools of a turn: their schemas, and the function of the tool that the model calls.
+//! What every subject sends beside the messages: the system prompt and the tools, with the function of the tool that
+//! the model calls.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::subject::Failure;
+
+pub const SYSTEM: &str = "Be concise.";
 
 /// The name, the description and the parameters of each tool.
 pub fn schemas() -> impl Iterator<Item = (&'static str, &'static str, Value)> {

@@ -27,6 +27,21 @@ pub fn is_second(body: &[u8]) -> bool {
     marks.iter().any(|mark| memchr::memmem::find(body, mark).is_some())
 }
 
+/// The number of results of tools in the body of a request of Chat Completions.
+pub fn count_results(body: &[u8]) -> usize {
+    memchr::memmem::find_iter(body, br#""tool_call_id""#).count()
+}
+
+/// One of many calls in a turn, on Chat Completions. Each has an id and arguments of its own.
+pub fn call(at: usize) -> String {
+    chat().replace("call_Zr1", &format!("call_Zr{at}")).replace("Tr\"", &format!("Tr{at}\""))
+}
+
+/// The answer after the calls, on Chat Completions.
+pub fn answer() -> String {
+    rendered::stream("chat", WORDS)
+}
+
 fn anthropic() -> String {
     let mut events = vec![
         ("message_start", r#""message":{"model":"claude-sonnet-5","id":"msg_01Ty6","type":"message","role":"assistant","content":[],"stop_reason":null,"stop_sequence":null,"stop_details":null,"usage":{"input_tokens":412,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"cache_creation":{"ephemeral_5m_input_tokens":0,"ephemeral_1h_input_tokens":0},"output_tokens":5,"service_tier":"standard","inference_geo":"global"}}"#.to_owned()),
