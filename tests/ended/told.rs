@@ -221,7 +221,7 @@ async fn a_limit_that_needs_a_price_tells_watchers_no_method() {
 async fn the_result_of_an_agent_that_failed_names_no_server() {
     let kinds = [
         (ErrorKind::Api, "Overloaded"),
-        (ErrorKind::Journal, "`/internal`"),
+        (ErrorKind::ContextFull, "internal: no"),
         (ErrorKind::Panicked, "at `/internal`"),
     ];
     for (kind, message) in kinds {
