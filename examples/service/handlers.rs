@@ -16,7 +16,6 @@ use harness::{
     Error, ErrorKind,
     agent::{ChatRun, Chats, Inbox, Numbered, WhenBusy},
     journal::{ConversationQuery, Journal, Metadata},
-    models::Price,
     trace::{self, Happened},
     web::{ClientInput, ClientRequest, RunsSoFar, ag_ui, answer_waiting, ui_message as ui},
 };
@@ -37,7 +36,6 @@ pub(crate) struct Service {
     pub(crate) chats: Chats,
     pub(crate) inbox: Inbox,
     pub(crate) journal: Arc<dyn Journal>,
-    pub(crate) price: Option<Price>,
     /// How many calls of conversations wait, each as of a number of facts.
     pub(crate) waiting: Arc<Mutex<HashMap<String, (u64, usize)>>>,
     /// The file with the traces of the runs.
@@ -188,10 +186,10 @@ async fn list(service: State<Service>, user: By, asked: Asked) -> Answer {
 
 /// What `DefaultChatTransport` sends.
 async fn say(service: State<Service>, user: By, body: Bytes) -> Answer {
-    let request = ui::decode_request(&body).map_err(failed)?;
+    let request = ui::decode_request(&body).map_err(unread)?;
     let place = user.stream()?;
     let run = service.begin(&user, request).await?;
-    let mut encoder = ui::UiMessageStream::new().with_price(service.price);
+    let mut encoder = ui::UiMessageStream::new().with_cost();
     events(ui::HEADERS, place, None, run, move |it| (encoder.encode(it), encoder.has_ended()))
 }
 
@@ -200,7 +198,7 @@ async fn messages(service: State<Service>, user: By, id: Id) -> Answer {
     let id = user.conversation(&id);
     let (runs, _) = RunsSoFar::read(&service.chats, &id).await.map_err(failed)?;
     let last = runs.last.iter().take(if runs.goes_on { 1 } else { usize::MAX });
-    let stream = ui::UiMessageStream::new().with_price(service.price);
+    let stream = ui::UiMessageStream::new().with_cost();
     let messages = stream.messages(runs.earlier.iter().chain(last));
     Ok(Json(json!({"messages": messages, "busy": runs.goes_on})).into_response())
 }
@@ -217,14 +215,14 @@ async fn watch(service: State<Service>, user: By, id: Id, asked: Asked, head: He
     let (runs, watcher) = RunsSoFar::read(&service.chats, &id).await.map_err(failed)?;
     let all = stream::iter(runs.last).chain(watcher);
     let (begin, mut encoder) = if follows {
-        let new = ui::UiMessageStream::new().with_price(service.price);
+        let new = ui::UiMessageStream::new().with_cost();
         let messages = new.clone().messages(&runs.earlier);
         let history = json!({"messages": messages, "trace": service.trace.is_some()});
         let begin = json!({"type": "data-history", "data": history});
         (Some(format!("data: {begin}\n\n")), new.of_all_runs())
     } else {
         let seen = head.get("last-event-id").and_then(|id| id.to_str().ok()).unwrap_or_default();
-        let rest = ui::UiMessageStream::after(seen).with_price(service.price);
+        let rest = ui::UiMessageStream::after(seen).with_cost();
         (None, rest.with_beginning(&runs.earlier))
     };
     events(ui::HEADERS, place, begin, all, move |it| (encoder.encode(it), encoder.has_ended()))
@@ -237,10 +235,10 @@ async fn stop(service: State<Service>, user: By, id: Id) -> StatusCode {
 
 /// What `HttpAgent` sends.
 async fn run_agent(service: State<Service>, user: By, body: Bytes) -> Answer {
-    let request = ag_ui::decode_request(&body).map_err(failed)?;
+    let request = ag_ui::decode_request(&body).map_err(unread)?;
     let run = request.run.as_deref().unwrap_or_default();
     let encoder = ag_ui::AgUiStream::new(&request.conversation, run);
-    let mut encoder = encoder.with_client_calls(request.calls.clone()).with_price(service.price);
+    let mut encoder = encoder.with_client_calls(request.calls.clone()).with_cost();
     let place = user.stream()?;
     let run = service.begin(&user, request).await?;
     events(ag_ui::HEADERS, place, None, run, move |it| (encoder.encode(it), encoder.has_ended()))
@@ -251,7 +249,7 @@ async fn connect_agent(service: State<Service>, user: By, id: Id) -> Answer {
     let place = user.stream()?;
     let name = user.conversation(&id);
     let (runs, watcher) = RunsSoFar::read(&service.chats, &name).await.map_err(failed)?;
-    let encoder = ag_ui::AgUiStream::new(&*id, "last").with_price(service.price);
+    let encoder = ag_ui::AgUiStream::new(&*id, "last").with_cost();
     let mut encoder = encoder.with_history(&runs.earlier);
     let rest = stream::iter(runs.goes_on.then_some(watcher)).flatten();
     let all = stream::iter(runs.last).chain(rest);
@@ -316,8 +314,13 @@ fn failed(error: Error) -> Failed {
         ErrorKind::Busy | ErrorKind::Conflict => StatusCode::CONFLICT,
         ErrorKind::Configuration | ErrorKind::Transcript => StatusCode::BAD_REQUEST,
         ErrorKind::Closed => StatusCode::SERVICE_UNAVAILABLE,
-        // The cause may name what only the program should know.
-        _ => return wrong(StatusCode::INTERNAL_SERVER_ERROR, "the service has a fault"),
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
     };
-    (status, error.to_string())
+    // The text of the error is for the people who run the service.
+    (status, error.public_text())
+}
+
+/// A request that cannot be read. Its text is for the page.
+fn unread(error: Error) -> Failed {
+    wrong(StatusCode::BAD_REQUEST, error.message())
 }

@@ -75,7 +75,7 @@ async fn run() -> anyhow::Result<ExitCode> {
     if !trace_file.is_empty() {
         trace = trace.to_file(&trace_file)?;
     }
-    let (agent, price, why) = model::agent(trace)?;
+    let (agent, why) = model::agent(trace)?;
     let journal: Arc<dyn Journal> = match place.starts_with("postgres") && place.contains("://") {
         true => Arc::new(PostgresJournal::connect(place).await?),
         false => Arc::new(SqliteJournal::open(&place).await?),
@@ -84,7 +84,6 @@ async fn run() -> anyhow::Result<ExitCode> {
         chats: Chats::new(&agent, &journal),
         inbox: agent.inbox(&journal),
         journal,
-        price,
         waiting: Arc::default(),
         trace: (!trace_file.is_empty()).then(|| trace_file.into()),
     };

@@ -16,8 +16,8 @@ use harness::{
 };
 use serde_json::json;
 
-/// An agent, the price of its model, and why its model is a script if it is one.
-pub(crate) fn agent(trace: Trace) -> anyhow::Result<(Agent, Option<Price>, Option<String>)> {
+/// An agent, and why its model is a script if it is one.
+pub(crate) fn agent(trace: Trace) -> anyhow::Result<(Agent, Option<String>)> {
     // A made-up price, so that the page has a cost to show.
     let models = Models::default().with("script", Price::new(1.0, 5.0));
     // A call that needs a person waits until a page sends the answer, if need be in another life of this program.
@@ -26,7 +26,6 @@ pub(crate) fn agent(trace: Trace) -> anyhow::Result<(Agent, Option<Price>, Optio
     let why = given.as_ref().err().map(ToString::to_string);
     let script = ScriptedProvider::answering(answer).with_name("script").with_model("script");
     let provider = given.unwrap_or_else(|_| Box::new(script));
-    let price = models.find(provider.name(), provider.model()).price;
     let agent = Agent::builder(provider)
         .tools(tools![weather, remove_notes, book_table])
         .approver(later)
@@ -34,7 +33,7 @@ pub(crate) fn agent(trace: Trace) -> anyhow::Result<(Agent, Option<Price>, Optio
         .models(models)
         .trace(trace)
         .build()?;
-    Ok((agent, price, why))
+    Ok((agent, why))
 }
 
 /// Looks up the weather.

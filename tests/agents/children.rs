@@ -376,7 +376,7 @@ async fn the_limits_of_the_caller_hold_for_its_agents() {
     assert_eq!(stopped.spent().usage.input, Some(200), "one answer of each");
     let results = stopped.transcript().messages().iter().flat_map(|it| it.results());
     let text = results.map(|it| it.to_text()).collect::<String>();
-    assert!(text.contains("of the outer budget was reached"), "{text}");
+    assert!(text.contains("of the service was reached"), "{text}");
 }
 
 struct User(&'static str);
@@ -454,7 +454,7 @@ async fn the_failure_of_an_agent_is_a_result_that_says_what_is_known() {
     let inner = agent(breaks()).build().expect("an agent");
     let lead = agent(calls(&["inner"])).tools([inner.as_tool("inner", "Works.")]).build();
     let told = lead.expect("an agent").run("Go.").await.expect("an answer");
-    assert!(told.text().contains("the agent came to no answer: the run failed"), "{told}");
+    assert!(told.text().contains("the agent came to no answer: the answer failed"), "{told}");
     assert!(told.text().contains("Its last words:\nLet me"), "{told}");
     // A call inside that may have happened leaves the call of the agent in doubt, too.
     let doubts = Tool::new("pay", "Pays.", json!({"type": "object"}), WRITE, |_, _| {
@@ -475,7 +475,7 @@ async fn an_agent_without_a_journal_cannot_wait_and_says_so() {
     let inner = payer(Permissions::default());
     let lead = agent(calls(&["inner"])).tools([inner.as_tool("inner", "Works.")]).approver(later);
     let reply = lead.build().expect("an agent").run("Go.").await.expect("an answer");
-    assert!(reply.text().contains("a journal keeps below"), "{reply}");
+    assert!(reply.text().contains("only while it runs"), "{reply}");
 }
 
 #[tokio::test]

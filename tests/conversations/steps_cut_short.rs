@@ -23,7 +23,7 @@ async fn what_a_driver_cannot_store_is_cut_short_and_counts() {
     let ended = entries_of(&steps).pop().expect("a fact");
     let Fact::Interrupted { usage, cause, asked, message } = ended else { panic!("{ended:?}") };
     assert_eq!((usage.input, usage.output), (Some(7), Some(8)));
-    assert_eq!(cause, InterruptCause::Failure { error: "too large".to_owned() });
+    assert_eq!(cause, InterruptCause::Failure { error: "too large".to_owned(), public_text: None });
     assert!(asked && message.is_none());
     while !is_end(&steps.next()) {
         acts(&mut steps).await;

@@ -8,6 +8,7 @@ mod forks;
 mod inside;
 mod siblings;
 mod spent;
+mod told;
 mod turns;
 mod words;
 

@@ -169,7 +169,7 @@ async fn a_call_does_not_wait_for_an_agent_that_its_journal_does_not_have() {
             }
             Ok(reply) => {
                 assert!(!is_found, "{}", reply.text());
-                assert!(reply.text().contains("calls wait"), "{}", reply.text());
+                assert!(reply.text().contains("the open questions"), "{}", reply.text());
             }
         }
     }

@@ -62,7 +62,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         ],
     ),
     ("otel", &["journal", "message", "provider", "tool", "trace"]),
-    ("web", &["agent", "error", "journal", "message", "models", "provider"]),
+    ("web", &["agent", "error", "journal", "message", "policy", "provider"]),
     ("provider", &["error", "message", "secret"]),
     ("models", &["provider"]),
     ("wire", &["error", "message", "models", "provider", "secret", "sse"]),

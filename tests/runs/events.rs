@@ -12,6 +12,7 @@ use harness::{
     agent::{AgentCall, Event, EventBuf, Numbered},
     journal::{AnswerCheck, Awaited, LimitKind, LimitScope, Wait},
     message::{Citation, VendorData},
+    policy::BudgetUsage,
     provider::WantedItem,
     testing::{ScriptedProvider, reply},
     tool, tools,
@@ -55,6 +56,9 @@ fn all() -> Vec<EventBuf> {
     let usages = (Outcome::Limit(LimitKind::Cost), Outcome::Unsupported(WantedItem::new("drill")));
     let path: Vec<AgentCall> =
         serde_json::from_value(json!([{"tool": "ask", "call": "call_1"}])).unwrap();
+    let unknown = BudgetUsage::default();
+    let spent = BudgetUsage { turns: 2, usage: *usage, usage_is_whole: true, ..unknown };
+    let spent = BudgetUsage { cost: Some(0.25), known_cost: 0.25, ..spent };
     let events = [
         Event::RunStarted { said: Some(&Message::user("Hello")) },
         Event::RunStarted { said: None },
@@ -97,10 +101,10 @@ fn all() -> Vec<EventBuf> {
         Event::VendorSummaryRefused { cause: "it is bound to another conversation" },
         Event::TurnEnded { turn: 1, stop: StopReason::ToolCalls, usage },
         Event::OfAgent { path: &path, event: &Event::Text("Below.").into_owned() },
-        Event::RunEnded { outcome: Outcome::Answered, usage, reason: None },
-        Event::RunEnded { outcome: usages.0, usage, reason: Some("no") },
-        Event::RunEnded { outcome: usages.1, usage, reason: None },
-        Event::RunEnded { outcome: Outcome::Unfit, usage, reason: None },
+        Event::RunEnded { outcome: Outcome::Answered, usage, spent: &spent, reason: None },
+        Event::RunEnded { outcome: usages.0, usage, spent: &unknown, reason: Some("no") },
+        Event::RunEnded { outcome: usages.1, usage, spent: &spent, reason: None },
+        Event::RunEnded { outcome: Outcome::Unfit, usage, spent: &spent, reason: None },
     ];
     events.into_iter().map(Event::into_owned).collect()
 }
@@ -149,10 +153,10 @@ fn the_json_of_events_stays_as_it_is() {
     assert_eq!(&lines[1..=expected.len()], expected);
     let last = &lines[lines.len() - 4..];
     let expected = [
-        r#"{"type":"run_ended","outcome":"answered","usage":{"input":3,"output":7}}"#,
-        r#"{"type":"run_ended","outcome":{"limit":"cost"},"usage":{"input":3,"output":7},"reason":"no"}"#,
-        r#"{"type":"run_ended","outcome":{"unsupported":"drill"},"usage":{"input":3,"output":7}}"#,
-        r#"{"type":"run_ended","outcome":"unfit","usage":{"input":3,"output":7}}"#,
+        r#"{"type":"run_ended","outcome":"answered","usage":{"input":3,"output":7},"spent":{"turns":2,"tool_calls":0,"usage":{"input":3,"output":7},"usage_is_whole":true,"cost":0.25,"known_cost":0.25}}"#,
+        r#"{"type":"run_ended","outcome":{"limit":"cost"},"usage":{"input":3,"output":7},"spent":{"turns":0,"tool_calls":0,"usage":{},"usage_is_whole":false,"known_cost":0.0},"reason":"no"}"#,
+        r#"{"type":"run_ended","outcome":{"unsupported":"drill"},"usage":{"input":3,"output":7},"spent":{"turns":2,"tool_calls":0,"usage":{"input":3,"output":7},"usage_is_whole":true,"cost":0.25,"known_cost":0.25}}"#,
+        r#"{"type":"run_ended","outcome":"unfit","usage":{"input":3,"output":7},"spent":{"turns":2,"tool_calls":0,"usage":{"input":3,"output":7},"usage_is_whole":true,"cost":0.25,"known_cost":0.25}}"#,
     ];
     assert_eq!(last, expected);
 }
@@ -173,6 +177,10 @@ fn what_a_later_version_writes_is_kept_and_not_an_error() {
         let numbered: Numbered = serde_json::from_str(&numbered).unwrap();
         assert_eq!((&*numbered.run, numbered.number), ("r", 4));
     }
+    let earlier = r#"{"type":"run_ended","outcome":"answered","usage":{}}"#;
+    let event: EventBuf = serde_json::from_str(earlier).unwrap();
+    let Event::RunEnded { spent, .. } = event.as_event() else { panic!("{event:?}") };
+    assert_eq!(*spent, BudgetUsage::default(), "an earlier version tells nothing of it");
     let text = r#"{"type":"text","text":"a","more":[1]}"#;
     let event: EventBuf = serde_json::from_str(text).unwrap();
     assert!(matches!(event.as_event(), Event::Text("a")), "members that are new are passed over");

@@ -332,7 +332,7 @@ fn what_stopped_says_how_it_goes_on() {
     let failed = |text: &str| Fact::Interrupted {
         message: message(text, &[]),
         usage: Usage::default(),
-        cause: InterruptCause::Failure { error: "overloaded".into() },
+        cause: InterruptCause::Failure { error: "overloaded".into(), public_text: None },
         asked: true,
     };
     // Twice: as the facts tell it, and as only the messages tell it, written down and read again.

@@ -214,7 +214,7 @@ fn a_call_that_is_stopped_while_it_waits_says_for_what() {
     assert!(text.contains("has asked something"), "{text}");
     let (outcome, text) = told(&[allowed("a", WRITE)], Awaited::Result);
     assert_eq!(outcome, CallOutcome::InDoubt);
-    assert!(text.contains("handed to the program"), "{text}");
+    assert!(text.contains("no result has come back"), "{text}");
     let (repeat, review) = (Repeat::Never, None);
     let approval = Awaited::Approval { question: json!({}), repeat, review };
     let (outcome, text) = told(&[], approval);
@@ -268,7 +268,11 @@ fn a_call_that_is_stopped_before_it_runs_again_may_have_run() {
         let told: Vec<_> = machine.settlement().collect();
         let [Fact::CallFinished { result, .. }] = told.as_slice() else { panic!("{told:?}") };
         assert_eq!(result.outcome(), expected);
-        assert!(result.to_text().contains("ended before the call had"), "{}", result.to_text());
+        assert!(
+            result.to_text().contains("A restart interrupted this call"),
+            "{}",
+            result.to_text()
+        );
     }
 }
 
@@ -297,13 +301,16 @@ fn a_call_that_was_not_started_says_why() {
     let ended = |stop: StopReason| vec![user(), reply(stop, "", &["a"])];
     let table = [
         (stopped(InterruptCause::Program), "the run was stopped first"),
-        (stopped(InterruptCause::Failure { error: "no".into() }), "the run failed first"),
+        (
+            stopped(InterruptCause::Failure { error: "no".into(), public_text: None }),
+            "the run failed first",
+        ),
         (stopped(InterruptCause::Denial { call: "z".into() }), "another call was denied first"),
         (limit(LimitKind::Turns), "the run has reached its limit of"),
         (limit(LimitKind::UnknownCost), "nobody knows what the run costs"),
         (ended(Truncated), "the reply that asked for it was cut off"),
         (ended(Refused), "the reply that asked for it was refused"),
-        (ended(Unsupported(WantedItem::new("computer_call"))), "which the program cannot execute"),
+        (ended(Unsupported(WantedItem::new("computer_call"))), "which cannot be executed here"),
     ];
     for (facts, expected) in table {
         let machine = after(&facts);

@@ -99,7 +99,7 @@ fn page(watcher: &mut LiveWatcher) -> Vec<String> {
 
 /// What a page has that is loaded now.
 fn loaded(facts: &[Envelope]) -> Vec<String> {
-    let live = Arc::new(LiveEvents::default());
+    let live = Arc::new(LiveEvents::new(&agent(&Arc::default())));
     let mut watcher = live.watch();
     live.apply(0, facts).expect("facts");
     page(&mut watcher)
@@ -143,7 +143,8 @@ async fn polled<T>(future: impl Future<Output = T>, times: usize) -> Option<T> {
 /// time, what was done, and whether the fault came.
 async fn drive(fault: Fault, at: usize) -> (Vec<Envelope>, Vec<String>, Vec<&'static str>, bool) {
     let done = Arc::new(Mutex::new(Vec::new()));
-    let (agent, live) = (agent(&done), Arc::new(LiveEvents::default()));
+    let agent = agent(&done);
+    let live = Arc::new(LiveEvents::new(&agent));
     let mut watcher = live.watch();
     let mut seen = Vec::new();
     let open = |facts: Vec<Envelope>| -> Steps {
@@ -223,7 +224,8 @@ async fn a_page_that_was_there_all_the_time_has_what_one_has_that_is_loaded_late
 #[tokio::test]
 async fn words_are_seen_before_their_facts_and_taken_back_where_these_never_come() {
     let done = Arc::new(Mutex::new(Vec::new()));
-    let (agent, live) = (agent(&done), Arc::new(LiveEvents::default()));
+    let agent = agent(&done);
+    let live = Arc::new(LiveEvents::new(&agent));
     let mut steps = agent.steps("live", Vec::new()).expect("facts").report_to(&live);
     steps.apply(steps.say("Go.".into()).await.expect("it is said")).expect("facts");
     let mut watcher = live.watch();
@@ -241,7 +243,7 @@ async fn words_are_seen_before_their_facts_and_taken_back_where_these_never_come
 #[tokio::test]
 async fn facts_with_a_gap_are_refused() {
     let (facts, ..) = drive(Fault::None, 0).await;
-    let live = LiveEvents::default();
+    let live = LiveEvents::new(&agent(&Arc::default()));
     live.apply(0, &facts[..2]).expect("facts");
     let error = live.apply(3, &facts[3..]).expect_err("a gap");
     assert!(error.to_string().contains("2 facts are known"), "{error}");

@@ -15,12 +15,11 @@ use harness::{
     Agent, Error, ErrorKind, Event, StopReason,
     agent::{Chats, Numbered},
     journal::MemoryJournal,
-    models::Price,
     policy::ApprovalRequest,
     testing::{Gate, ScriptedProvider, reply},
     tools,
     web::{
-        ClientAnswer, ClientDecision, RunsSoFar, ag_ui::AgUiStream, answer_waiting,
+        ClientAnswer, ClientDecision, RunsSoFar, ag_ui::AgUiStream, answer_waiting, public_event,
         ui_message::UiMessageStream,
     },
 };
@@ -156,13 +155,32 @@ fn the_cost_is_in_the_metadata() {
     let usage = json!({"input": 1000, "output": 100});
     let all = events(&[
         json!({"type": "run_started", "said": harness::Message::user("Go.")}),
-        json!({"type": "run_ended", "outcome": "answered", "usage": usage}),
+        json!({"type": "run_ended", "outcome": "answered", "usage": usage, "spent": {"turns": 2, "tool_calls": 1,
+            "usage": {"input": 5000, "output": 200}, "usage_is_whole": true, "cost": 0.007, "known_cost": 0.007}}),
     ]);
-    let price = Price::new(1.0, 10.0);
-    let messages = UiMessageStream::new().with_price(price).messages(&all);
-    assert_eq!(messages[1]["metadata"]["cost"], 0.002, "{messages:#?}");
-    let stream = ag_ui::encoded_events(AgUiStream::new("c", "r").with_price(price), &all);
-    assert!(stream.contains(r#""cost":0.002"#), "{stream}");
+    let whole = json!({"turns": 2, "tool_calls": 1, "usage": {"input": 5000, "output": 200}, "usage_is_whole": true});
+    let messages = UiMessageStream::new().with_cost().messages(&all);
+    let metadata = &messages[1]["metadata"];
+    assert_eq!((&metadata["cost"], &metadata["usage"]), (&json!(0.007), &usage), "{messages:#?}");
+    assert_eq!(metadata["spent"], whole);
+    let stream = ag_ui::encoded_events(AgUiStream::new("c", "r").with_cost(), &all);
+    assert!(stream.contains(r#""cost":0.007"#) && stream.contains(&whole.to_string()), "{stream}");
+    // Unless the program wants it, nobody learns the cost.
+    let streams = [
+        ui_message::encoded(UiMessageStream::new(), &all),
+        ag_ui::encoded_events(AgUiStream::new("c", "r"), &all),
+        public_event(all[1].event.as_event()).expect("an event").to_string(),
+    ];
+    for stream in streams {
+        assert!(stream.contains("5000") && !stream.contains("cost"), "{stream}");
+    }
+    // A cost that is not known takes the place of the one before.
+    let all = [
+        all[0].clone(),
+        events(&[json!({"type": "run_ended", "outcome": "answered", "usage": usage})])[0].clone(),
+    ];
+    let messages = UiMessageStream::new().with_cost().messages(&all);
+    assert_eq!(messages[1]["metadata"].get("cost"), Some(&json!(null)));
 }
 
 /// The messages of a page that is loaded now, and the rest of the run that goes on.

@@ -31,7 +31,7 @@ async fn the_reason_of_a_failure_names_no_server_of_the_program() {
             ErrorKind::Api,
             "the server was not reached: it is at `http://a.internal:80/x?y`, or https://b.internal",
         ),
-        Error::new(ErrorKind::Configuration, "the server was not reached")
+        Error::new(ErrorKind::Protocol, "the server was not reached")
             .with_later(Error::new(ErrorKind::Timeout, "late").with_url(&url, None)),
     ];
     for error in errors {

@@ -95,7 +95,7 @@ pub(crate) fn every_kind() -> Vec<Value> {
         json!({"type": "tool_ended", "tool": "old", "result": result("c9", "succeeded", "late")}),
         json!({"type": "steered", "message": said}),
         json!({"type": "limit_near", "limit": "turns", "scope": "run", "detail": "4 of 5"}),
-        json!({"type": "limit_unknown", "limit": "cost", "scope": "run", "detail": "no price"}),
+        json!({"type": "limit_unknown", "limit": "cost", "scope": "run", "detail": "hidden"}),
         json!({"type": "context_cleared", "results": 1, "arguments": 0, "before": 9, "after": 5}),
         json!({"type": "compacting"}),
         json!({"type": "context_compacted", "messages": 3, "vendor": false, "before": 9, "after": 2}),

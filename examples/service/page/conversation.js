@@ -134,15 +134,19 @@ export function waitOf(message, part) {
   return waiting?.data;
 }
 
-/** The tokens and the cost of all messages. */
+/** The tokens and the cost of all messages, with those of agents in calls. The cost is null if one of them is not known. */
 export function sum(messages) {
-  const all = { input: 0, output: 0, cost: undefined };
-  for (const { metadata } of messages) {
-    all.input += metadata?.usage?.input ?? 0;
-    all.output += metadata?.usage?.output ?? 0;
-    if (metadata?.cost !== undefined) all.cost = (all.cost ?? 0) + metadata.cost;
+  const all = { tokens: 0, cost: 0 };
+  for (const { metadata } of messages.filter((it) => it.metadata)) {
+    all.tokens += tokensOf(metadata.spent);
+    all.cost = metadata.cost == null || all.cost === null ? null : all.cost + metadata.cost;
   }
   return all;
+}
+
+/** How many tokens are known to have been spent. */
+export function tokensOf(spent) {
+  return (spent?.usage?.input ?? 0) + (spent?.usage?.output ?? 0);
 }
 
 /** How a run has ended, in words; nothing if the model answered. */

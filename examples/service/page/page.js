@@ -1,4 +1,4 @@
-import { Conversation, endOf, sum, waitOf } from "./conversation.js";
+import { Conversation, endOf, sum, tokensOf, waitOf } from "./conversation.js";
 import { marked } from "./marked.esm.js";
 import DOMPurify from "./purify.es.mjs";
 
@@ -169,7 +169,7 @@ function fileOf({ url, mediaType }) {
   return inline && mediaType.startsWith("image/") ? make("img", { src: url, alt: "Picture" }) : make("p", { class: "quiet" }, `File: ${mediaType}`);
 }
 function money(cost) {
-  return cost === undefined ? "" : ` · $${cost < 0.01 ? cost.toPrecision(2) : cost.toFixed(2)}`;
+  return cost == null ? " · cost not known" : ` · $${cost < 0.01 ? cost.toPrecision(2) : cost.toFixed(2)}`;
 }
 function footOf(message, isLast) {
   const { metadata, note, error } = message;
@@ -178,8 +178,9 @@ function footOf(message, isLast) {
   const end = endOf(metadata) ?? (metadata || chat.busy || !isLast ? undefined : "The run was cut off.");
   if (end) children.push(make("p", { class: "end" }, error && metadata?.outcome === "failed" ? error.replace(/^./, (it) => it.toUpperCase()) + "." : end));
   if (end && isLast && !chat.busy) children.push(make("button", { type: "button", onclick: () => say() }, "Continue"));
-  const { input, output } = metadata?.usage ?? {};
-  if (input || output) children.push(make("p", { class: "quiet usage" }, `${input ?? "?"} tokens in · ${output ?? "?"} out${money(metadata.cost)}`));
+  const { input, output } = metadata?.usage ?? {}, all = tokensOf(metadata?.spent);
+  const agents = all > (input ?? 0) + (output ?? 0) ? ` · ${all} with agents` : "";
+  if (all) children.push(make("p", { class: "quiet usage" }, `${input ?? "?"} tokens in · ${output ?? "?"} out${agents}${money(metadata.cost)}`));
   return make("div", { class: "foot" }, ...children);
 }
 
@@ -232,8 +233,8 @@ function draw(all) {
     send.hidden = chat.busy;
     stop.hidden = !chat.busy;
     log.setAttribute("aria-busy", chat.busy);
-    const { input, output, cost } = sum(chat.messages);
-    by("sum").textContent = input || output ? `${input + output} tokens${money(cost)}` : "";
+    const { tokens, cost } = sum(chat.messages);
+    by("sum").textContent = tokens ? `${tokens} tokens${money(cost)}` : "";
     const first = chat.messages[0]?.parts.find((part) => part.type === "text")?.text;
     by("title").textContent = document.title = first?.slice(0, 80) || "New conversation";
     by("trace").hidden = !chat.trace || !chat.messages.length;

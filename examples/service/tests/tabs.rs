@@ -94,7 +94,7 @@ async fn an_answer_of_a_conversation_that_is_open_elsewhere_is_used_when_it_is_s
     let refused = service.decide("a", &approval, true).await;
     first.kill().and_then(|()| first.wait()).expect("an end");
     assert_eq!(refused.status(), StatusCode::CONFLICT);
-    assert!(refused.text().await.unwrap().contains("open"));
+    assert!(refused.text().await.unwrap().contains("busy"));
     // What was written is not lost.
     let mut resumed = Chunks::of(service.decide("a", &approval, true).await);
     assert!(words(&resumed.until("finish").await).contains("The notes are removed."));

@@ -21,6 +21,7 @@ mod output;
 mod run;
 mod steps;
 mod subagent;
+mod watcher_texts;
 
 pub use self::{
     agent::{Agent, AgentBuilder},

@@ -30,7 +30,7 @@ pub(super) fn stopped_notice(effects: SideEffects) -> (CallOutcome, String) {
 
 /// The text for the model about a call that was running when its process ended.
 pub(super) fn lost_notice(effects: SideEffects) -> (CallOutcome, String) {
-    let ended = "The program that ran this call ended before the call had";
+    let ended = "A restart interrupted this call";
     if effects.is_read_only() {
         let text = format!("{ended}. It only reads, so nothing has changed.");
         (CallOutcome::StoppedReading, text)
@@ -46,7 +46,7 @@ pub(super) fn lost_notice(effects: SideEffects) -> (CallOutcome, String) {
 pub(super) fn unanswered_notice(awaited: &Awaited) -> (CallOutcome, String) {
     let how = match awaited {
         Awaited::Answer { .. } => "This call has asked something, and was not answered",
-        _ => "This call was handed to the program, which has given no result",
+        _ => "This call was handed on, and no result has come back",
     };
     let text = format!("{how}: it may have partly run. Check what it did before you repeat it.");
     (CallOutcome::InDoubt, text)
@@ -92,7 +92,7 @@ pub(super) fn unrun_reason(then: AfterCalls) -> String {
         return format!("the run has reached its limit of {limit}");
     }
     if let AfterCalls::End(Outcome::Unsupported(item)) = then {
-        return format!("the reply asked for `{item}`, too, which the program cannot execute");
+        return format!("the reply asked for `{item}`, too, which cannot be executed here");
     }
     let why = match then {
         AfterCalls::End(Outcome::Truncated) => "the reply that asked for it was cut off",
@@ -257,8 +257,7 @@ pub(super) fn agent_stopped(stopped: &str, outcome: Outcome, last_words: &str) -
     let mut text = format!("the agent came to no answer: {stopped}");
     if outcome == Outcome::Waiting {
         text.push_str(
-            ". What a person is to decide or answer later can only be given to an agent that a journal \
-             keeps below its caller's conversation",
+            ". In this agent, a person can decide or answer only while it runs, and not later",
         );
     }
     if !last_words.is_empty() {
@@ -268,10 +267,7 @@ pub(super) fn agent_stopped(stopped: &str, outcome: Outcome, last_words: &str) -
 }
 
 /// The text for the model about a call of an agent whose conversation was deleted while the agent waited.
-pub(super) fn deleted_agent_notice(
-    conversation: &str,
-    effects: SideEffects,
-) -> (CallOutcome, String) {
+pub(super) fn deleted_agent_notice(effects: SideEffects) -> (CallOutcome, String) {
     let (outcome, truth) = match effects.is_read_only() {
         true => (CallOutcome::StoppedReading, "It only reads, so nothing has changed."),
         false => (
@@ -279,8 +275,5 @@ pub(super) fn deleted_agent_notice(
             "It may have partly run: check what it did before you repeat it.",
         ),
     };
-    let text = format!(
-        "The agent cannot go on: its conversation `{conversation}` is not in the journal any more. {truth}"
-    );
-    (outcome, text)
+    (outcome, format!("The agent cannot go on: its conversation was deleted. {truth}"))
 }

@@ -6,6 +6,7 @@ use std::{borrow::Cow, error::Error as StdError, fmt, sync::Arc, time::Duration}
 use crate::secret::{Secrets, beginning};
 
 mod full_window;
+mod public_text;
 
 /// The kind of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -440,50 +441,11 @@ const TRANSIENT: [&str; 7] = [
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        ErrorText { error: self, names_servers: true }.fmt(f)
-    }
-}
-
-/// The text of an error with its later failures.
-struct ErrorText<'a> {
-    error: &'a Error,
-    names_servers: bool,
-}
-
-impl fmt::Display for ErrorText<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { error, names_servers } = *self;
-        // Equal consecutive failures are displayed once, with their count.
-        let all = std::iter::once(error).chain(&error.0.later);
-        let mut all = all.map(|error| Told { error, names_servers }.to_string()).peekable();
-        let mut then = "";
-        while let Some(words) = all.next() {
-            let mut times = 1;
-            while all.next_if_eq(&words).is_some() {
-                times += 1;
-            }
-            write!(f, "{then}{words}")?;
-            if times > 1 {
-                write!(f, " ({times} times)")?;
-            }
-            then = "; then ";
-        }
-        match &error.0.note {
+        self.write_with_later(f, Self::tell)?;
+        match &self.0.note {
             Some(note) => write!(f, "; {note}"),
             None => Ok(()),
         }
-    }
-}
-
-/// Displays one error without its later failures.
-struct Told<'a> {
-    error: &'a Error,
-    names_servers: bool,
-}
-
-impl fmt::Display for Told<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.error.tell(f, self.names_servers)
     }
 }
 
@@ -553,34 +515,52 @@ impl StdError for Quoted {
 }
 
 impl Error {
-    /// The text of the error without the provider's name, the URL, the proxy and the request id. The messages are unchanged.
-    #[doc(hidden)]
-    pub fn without_servers(&self) -> impl fmt::Display {
-        ErrorText { error: self, names_servers: false }
+    /// Writes the text of this error and of its later failures, each made by `tell`. Equal consecutive texts are
+    /// written once, with their count.
+    fn write_with_later(
+        &self,
+        to: &mut dyn fmt::Write,
+        tell: impl Fn(&Self) -> String,
+    ) -> fmt::Result {
+        let mut all = std::iter::once(self).chain(&self.0.later).map(tell).peekable();
+        let mut then = "";
+        while let Some(words) = all.next() {
+            let mut times = 1;
+            while all.next_if_eq(&words).is_some() {
+                times += 1;
+            }
+            write!(to, "{then}{words}")?;
+            if times > 1 {
+                write!(to, " ({times} times)")?;
+            }
+            then = "; then ";
+        }
+        Ok(())
     }
 
-    fn tell(&self, f: &mut fmt::Formatter<'_>, names_servers: bool) -> fmt::Result {
-        if let Some(provider) = self.0.provider.as_ref().filter(|_| names_servers) {
-            write!(f, "{provider}: ")?;
-        }
-        let api = &self.0.api;
-        match (api.status, &api.code) {
-            (Some(status), Some(code)) => write!(f, "{status} {code}: ")?,
-            (Some(status), None) => write!(f, "{status}: ")?,
-            (None, Some(code)) => write!(f, "{code}: ")?,
-            (None, None) => {}
-        }
-        f.write_str(&self.0.message)?;
-        if !names_servers {
-            return Ok(());
-        }
+    /// The text of this error without its later failures.
+    fn tell(&self) -> String {
+        let mut text = self.provider().map(|name| format!("{name}: ")).unwrap_or_default();
+        text.push_str(&self.answer_text());
         let proxy = self.0.proxy.as_deref().unwrap_or_default();
         let url = self.0.url.as_deref().filter(|_| self.is_of_the_way());
-        match (&api.request_id, url.map(|url| format!("{url}{proxy}"))) {
-            (Some(id), Some(url)) => write!(f, " (request {id}, {url})"),
-            (Some(id), None) => write!(f, " (request {id})"),
-            (None, Some(url)) => write!(f, " ({url})"),
-            (None, None) => Ok(()),
+        text.push_str(&match (self.request_id(), url.map(|url| format!("{url}{proxy}"))) {
+            (Some(id), Some(url)) => format!(" (request {id}, {url})"),
+            (Some(id), None) => format!(" (request {id})"),
+            (None, Some(url)) => format!(" ({url})"),
+            (None, None) => String::new(),
+        });
+        text
+    }
+
+    /// The status, the code and the message.
+    fn answer_text(&self) -> String {
+        let message = self.message();
+        match (self.status(), self.code()) {
+            (Some(status), Some(code)) => format!("{status} {code}: {message}"),
+            (Some(status), None) => format!("{status}: {message}"),
+            (None, Some(code)) => format!("{code}: {message}"),
+            (None, None) => message.to_owned(),
         }
     }
 

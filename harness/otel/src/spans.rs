@@ -602,7 +602,7 @@ fn describe_cause(cause: &InterruptCause) -> (&'static str, String, &str) {
             ("limit", format!("{limit} of the {scope}"), detail)
         }
         InterruptCause::Denial { call } => ("denial", "a call was denied".to_owned(), call),
-        InterruptCause::Failure { error } => ("failure", "the run failed".to_owned(), error),
+        InterruptCause::Failure { error, .. } => ("failure", "the run failed".to_owned(), error),
     }
 }
 

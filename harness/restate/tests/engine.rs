@@ -159,7 +159,7 @@ async fn what_the_engine_cannot_take_ends_the_run_and_says_why() {
     let ended = chat.send("Big.", "one").await.expect("an end");
     assert_eq!(ended.outcome, Outcome::Failed);
     let facts = chat.facts(0).await.expect("facts").facts;
-    let says = |entry: &Fact| matches!(entry, Fact::Interrupted { cause: InterruptCause::Failure { error }, .. } if error.contains("bytes"));
+    let says = |entry: &Fact| matches!(entry, Fact::Interrupted { cause: InterruptCause::Failure { error, .. }, .. } if error.contains("bytes"));
     assert!(entries(&facts).iter().any(says), "{facts:?}");
     assert_eq!(worker.read("effects").len(), 1, "it is not asked for again");
     assert_eq!(chat.send("Hello.", "two").await.expect("it goes on").outcome, Outcome::Answered);

@@ -35,7 +35,7 @@ async fn serves() {
     let at = handlers::Addresses { pages, worker, ingress: set("INGRESS"), admin: set("ADMIN") };
     let agent = agent(&Arc::new(World::of_this_process())).expect("an agent");
     let users = access::Users::default();
-    handlers::serve(agent, None, users, at, given).await.expect("it serves");
+    handlers::serve(agent, users, at, given).await.expect("it serves");
 }
 
 struct Service {

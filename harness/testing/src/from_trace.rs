@@ -52,7 +52,7 @@ impl ScriptedProvider {
                     let text = text.strip_suffix("\n\n[interrupted]").unwrap_or(text);
                     let said = reply_of("", text, calls);
                     replies.push(match cause {
-                        InterruptCause::Failure { error } => {
+                        InterruptCause::Failure { error, .. } => {
                             said.error(Error::new(ErrorKind::CutOff, error))
                         }
                         InterruptCause::Program

@@ -3,10 +3,13 @@
 use serde_json::{Map, Value, json};
 
 use harness_agent::Event;
-use harness_core::message::{ToolCall, ToolContent, ToolResult};
+use harness_core::{
+    message::{ToolCall, ToolContent, ToolResult},
+    policy::BudgetUsage,
+};
 
 /// The members of events that may be shown. What is not here stays with the program: causes of failures, which may name its
-/// servers (the `reason` for which a run has no answer names none); what a vendor wants back; faults of answers, which are words
+/// servers (the `reason` for which a run has no answer names none); why a cost is not known, and what was spent; what a vendor wants back; faults of answers, which are words
 /// for the model; and the values that tools return for the program.
 const SHOWN: &[(&str, &[&str])] = &[
     ("turn_started", &["turn"]),
@@ -30,17 +33,17 @@ const SHOWN: &[(&str, &[&str])] = &[
     ("tools_found", &["tools"]),
     ("answer_rejected", &["by"]),
     ("limit_near", &["limit", "scope", "detail"]),
-    ("limit_unknown", &["limit", "scope", "detail"]),
+    ("limit_unknown", &["limit", "scope"]),
     ("context_cleared", &["results", "arguments", "before", "after"]),
     ("compacting", &[]),
     ("context_compacted", &["messages", "before", "after"]),
     ("compaction_failed", &[]),
     ("turn_ended", &["turn", "stop", "usage"]),
-    ("run_ended", &["outcome", "usage", "reason"]),
+    ("run_ended", &["outcome", "usage", "spent", "reason"]),
 ];
 
 /// The part of the [JSON of an event](harness_agent::EventBuf) that a front end may learn; `None` if it may learn nothing. It
-/// has no data of vendors, of results only what the model reads, and of failures only the
+/// has no data of vendors, of results only what the model reads, no costs, and of failures only the
 /// [`reason`](harness_agent::Event::RunEnded) for which a run has no answer. A call that waits is shown with the question and the
 /// `id` for the [answer](super::ClientAnswer).
 pub fn public_event(event: Event<'_>) -> Option<Value> {
@@ -96,11 +99,18 @@ fn shown_members(event: Event<'_>) -> Option<Value> {
                 | Event::ToolDropped { call }
                 | Event::ToolDenied { call, .. },
             ) => public_call(call),
+            ("spent", Event::RunEnded { spent, .. }) => public_spent(spent),
             _ => value.clone(),
         };
         public.insert((*name).to_owned(), value);
     }
     Some(Value::Object(public))
+}
+
+/// What a run has spent, without its cost.
+pub(crate) fn public_spent(spent: &BudgetUsage) -> Value {
+    let BudgetUsage { turns, tool_calls, usage, usage_is_whole, cost: _, known_cost: _ } = spent;
+    json!({"turns": turns, "tool_calls": tool_calls, "usage": usage, "usage_is_whole": usage_is_whole})
 }
 
 fn public_call(call: &ToolCall) -> Value {

@@ -146,8 +146,8 @@ impl Chats {
             let name = slot.add_watcher();
             (Arc::clone(&slot), ChatSubscription::new(Arc::downgrade(shared), slot, name))
         };
-        let journal = Arc::clone(&shared.journal);
-        let watcher = |seen| ChatWatcher::new(subscription, journal, shared.closing.clone(), seen);
+        let read = (shared.agent.clone(), Arc::clone(&shared.journal));
+        let watcher = |seen| ChatWatcher::new(subscription, read, shared.closing.clone(), seen);
         // The number of runs of this process before the given run, and the number of facts before it.
         let before = |run: &RunLog| (run.place().saturating_sub(1), run.facts().0);
         let (last, open, beginning) = {
@@ -179,7 +179,7 @@ impl Chats {
                 Ok(watcher(before(&last)))
             }
             _ => {
-                let mut told = replay(&facts, from, None, false).await?;
+                let mut told = replay(&shared.agent, &facts, from, None, false).await?;
                 let (agent, journal) = (shared.agent.clone(), Arc::clone(&shared.journal));
                 add_waiting_agents(&Inbox { agent, journal }, id, &mut told.events).await;
                 Ok(watcher((seen, count)).with(told, from as u64))

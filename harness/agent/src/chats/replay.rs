@@ -4,15 +4,16 @@
 use std::{collections::HashMap, mem, sync::Arc, time::Duration};
 
 use crate::{
-    Action, Event, EventBuf, Inbox, Machine, Numbered, Outcome,
-    conversation::inbox::WaitingCallWithPath,
+    Action, Agent, Event, EventBuf, Inbox, Machine, Numbered, Outcome,
+    conversation::{inbox::WaitingCallWithPath, spending::ConversationSpending},
     events::{announcements::announce_fact, numbered::run_name},
     machine::folding::{AT_ONCE, for_each_fact, unreadable},
-    run::{prefix::changed, reply::recorded_reason},
+    run::prefix::changed,
+    watcher_texts::reason,
 };
 use harness_core::{
     error::Error,
-    journal::{Envelope, Fact, InterruptCause},
+    journal::{Envelope, Fact, InterruptCause, LimitScope},
     message::{Block, Message, ToolCall, ToolResult},
 };
 
@@ -30,12 +31,13 @@ pub(super) struct ReplayedEvents {
 ///
 /// Yields to other tasks between parts of the facts.
 pub(super) async fn replay(
+    agent: &Agent,
     facts: &[Envelope],
     from: usize,
     unended: Option<UnendedRun>,
     followed: bool,
 ) -> Result<ReplayedEvents, Error> {
-    let mut replay = FactReplay::default();
+    let mut replay = FactReplay::new(agent.clone());
     let (from, mut unended) = (from.min(facts.len()), Some(unended));
     let take = |(number, envelope): (usize, &Envelope)| {
         if number >= from
@@ -93,9 +95,11 @@ pub(super) async fn last_run(facts: &[Envelope]) -> usize {
 }
 
 /// Makes events from the facts of a conversation, one fact after the other.
-#[derive(Default)]
 pub(crate) struct FactReplay {
+    /// The agent whose prices apply.
+    agent: Agent,
     machine: Machine,
+    spending: ConversationSpending,
     events: Vec<Numbered>,
     /// Whether the replay makes events from the current facts.
     shown: bool,
@@ -105,11 +109,29 @@ pub(crate) struct FactReplay {
     calls: HashMap<String, (ToolCall, Option<u64>)>,
     /// The results of calls that were open until the user said something new. They are events of the new run.
     withdrawn: Vec<(ToolCall, ToolResult)>,
-    /// The text of the failure that has interrupted the run.
+    /// The text for a person about the failure that has interrupted the run.
     failure: Option<String>,
+    /// The scope of the limit that has interrupted the run.
+    limit: Option<LimitScope>,
 }
 
 impl FactReplay {
+    pub(crate) fn new(agent: Agent) -> Self {
+        Self {
+            machine: Machine::default(),
+            spending: ConversationSpending::new(&agent),
+            agent,
+            events: Vec::new(),
+            shown: false,
+            run: None,
+            turn: 0,
+            calls: HashMap::new(),
+            withdrawn: Vec::new(),
+            failure: None,
+            limit: None,
+        }
+    }
+
     /// The events of the next fact. Events between two runs belong to a run that was resumed.
     pub(crate) fn events_of(&mut self, envelope: &Envelope) -> Result<Vec<EventBuf>, Error> {
         self.shown = true;
@@ -145,17 +167,20 @@ impl FactReplay {
             // The next facts may belong to the same run.
             _ => return,
         };
-        let usage = self.machine.usage();
-        let failure = self.failure.as_deref().filter(|_| outcome == Outcome::Failed);
-        let reason = failure.map(|failure| recorded_reason(failure, self.machine.turns()));
-        self.tell(Event::RunEnded { outcome, usage: &usage, reason: reason.as_deref() });
-        self.run = None;
+        self.tell_end(outcome);
     }
 
     /// Adds the end of a run that has no end in the facts. A later run exists, so the run must have ended.
     fn add_missing_end(&mut self) {
-        let usage = self.machine.usage();
-        self.tell(Event::RunEnded { outcome: Outcome::Cancelled, usage: &usage, reason: None });
+        self.tell_end(Outcome::Cancelled);
+    }
+
+    fn tell_end(&mut self, outcome: Outcome) {
+        let (usage, spent) = (self.machine.usage(), self.spending.guard.budget().spent());
+        let failure = self.failure.as_deref().filter(|_| outcome == Outcome::Failed);
+        let reason = reason(outcome, self.limit, failure);
+        let (usage, spent, reason) = (&usage, &spent, reason.as_deref());
+        self.tell(Event::RunEnded { outcome, usage, spent, reason });
         self.run = None;
     }
 
@@ -165,7 +190,7 @@ impl FactReplay {
         if self.shown {
             self.run = Some((run_name(), 0));
         }
-        (self.turn, self.failure) = (0, None);
+        (self.turn, self.failure, self.limit) = (0, None, None);
         self.tell(Event::RunStarted { said });
         for (call, result) in mem::take(&mut self.withdrawn) {
             let elapsed = Duration::ZERO;
@@ -237,8 +262,13 @@ impl FactReplay {
         }
         let is_withdrawn = self.withdraw(fact);
         self.machine.apply(fact)?;
-        if let Fact::Interrupted { cause: InterruptCause::Failure { error }, .. } = fact {
-            self.failure = Some(error.clone());
+        self.spending.read_fact(&self.agent, fact, self.machine.is_asking());
+        if let Fact::Interrupted { cause, .. } = fact {
+            (self.failure, self.limit) = match cause {
+                InterruptCause::Failure { public_text, .. } => (public_text.clone(), None),
+                InterruptCause::Limit { scope, .. } => (None, Some(*scope)),
+                InterruptCause::Program | InterruptCause::Denial { .. } => (None, None),
+            };
         }
         match fact {
             _ if is_withdrawn => {}

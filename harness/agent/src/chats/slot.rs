@@ -12,14 +12,16 @@ use tokio_util::sync::CancellationToken;
 
 use super::log::RunLog;
 use crate::{
-    Event, Outcome, Reply, Run, Steering, Stopped,
-    run::{input::RunInput, reply::RunRecord},
+    Outcome, Reply, Run, Steering, Stopped,
+    run::{
+        input::RunInput,
+        reply::{RunRecord, end_event},
+    },
 };
 use harness_core::{
     error::{Error, ErrorKind},
     journal::Metadata,
     message::Message,
-    provider::Usage,
 };
 
 /// The function by which the program sets the options of one run.
@@ -421,12 +423,7 @@ pub(super) fn not_begun(why: Error) -> Stopped {
 /// Closes the log of a run. If the log has no event for the end of the run, this function first adds that event.
 fn over(log: &RunLog, end: &RunResult) {
     if !log.has_run_end() {
-        let (outcome, usage): (_, Usage) = match end {
-            Ok(reply) => (Outcome::Answered, reply.usage()),
-            Err(stopped) => (stopped.outcome(), stopped.usage()),
-        };
-        let reason = end.as_ref().err().map(Stopped::reason_for_watchers);
-        log.push(Event::RunEnded { outcome, usage: &usage, reason: reason.as_deref() });
+        end_event(end, |event| log.push(event));
     }
     log.close();
 }

@@ -20,7 +20,7 @@ use super::{
     slots::{ChatsInner, closed, runtime},
 };
 use crate::{
-    Event, Numbered, Reply, Stopped, conversation::durable::guarded, run::driver::LAST_WRITE,
+    Agent, Event, Numbered, Reply, Stopped, conversation::durable::guarded, run::driver::LAST_WRITE,
 };
 use harness_core::{
     error::{Error, ErrorKind},
@@ -144,6 +144,7 @@ type ReplayFuture = Pin<Box<dyn Future<Output = Result<ReplayedEvents, Error>> +
 #[must_use = "it tells what happens in the conversation"]
 pub struct ChatWatcher {
     subscription: ChatSubscription,
+    agent: Agent,
     journal: Arc<dyn Journal>,
     /// Events that were made from facts and not returned yet.
     ready: VecDeque<Numbered>,
@@ -166,7 +167,7 @@ impl ChatWatcher {
     /// A watcher that has already seen this number of runs of this process, and this number of facts.
     pub(super) fn new(
         subscription: ChatSubscription,
-        journal: Arc<dyn Journal>,
+        (agent, journal): (Agent, Arc<dyn Journal>),
         closing: CancellationToken,
         (seen, facts): (u64, u64),
     ) -> Self {
@@ -175,6 +176,7 @@ impl ChatWatcher {
         let earlier = facts;
         Self {
             subscription,
+            agent,
             journal,
             ready,
             run,
@@ -230,6 +232,7 @@ impl ChatWatcher {
     /// Fails with [`ErrorKind::Journal`] if the journal cannot be read.
     pub fn earlier(&self) -> impl Future<Output = Result<Vec<Numbered>, Error>> + Send + use<> {
         let (journal, slot) = (Arc::clone(&self.journal), Arc::clone(&self.subscription.slot));
+        let agent = self.agent.clone();
         let count = usize::try_from(self.earlier).unwrap_or(usize::MAX);
         async move {
             if count == 0 {
@@ -237,7 +240,7 @@ impl ChatWatcher {
             }
             let mut facts = guarded(|| journal.read(&slot.id, 0)).await?.facts;
             facts.truncate(count);
-            Ok(replay(&facts, 0, None, false).await?.events)
+            Ok(replay(&agent, &facts, 0, None, false).await?.events)
         }
     }
 
@@ -302,7 +305,8 @@ impl ChatWatcher {
         } else {
             let (journal, slot) = (Arc::clone(&self.journal), Arc::clone(&self.subscription.slot));
             let (closing, unended) = (self.closing.clone(), self.unended.take());
-            let (from, end) = (self.facts, last.facts().0);
+            let (from, end) = (usize::try_from(self.facts).unwrap_or(usize::MAX), last.facts().0);
+            let agent = self.agent.clone();
             let read = async move {
                 let mut facts = tokio::select! {
                     biased;
@@ -310,7 +314,7 @@ impl ChatWatcher {
                     error = unanswered(closing) => return Err(error),
                 };
                 facts.truncate(usize::try_from(end).unwrap_or(usize::MAX));
-                replay(&facts, usize::try_from(from).unwrap_or(usize::MAX), unended, true).await
+                replay(&agent, &facts, from, unended, true).await
             };
             self.reading = Some((Box::pin(read), last));
         }
@@ -409,9 +413,10 @@ mod tests {
 
     use super::{ChatSubscription, ChatWatcher};
     use crate::{
-        Event,
+        Agent, Event,
         chats::{log::RunLog, slot::ChatSlot},
     };
+    use harness::testing::ScriptedProvider;
     use harness_core::journal::MemoryJournal;
 
     #[test]
@@ -419,8 +424,10 @@ mod tests {
         let slot = ChatSlot::new("a");
         let subscription =
             ChatSubscription::new(Weak::new(), Arc::clone(&slot), slot.add_watcher());
+        let agent = Agent::builder(ScriptedProvider::new([])).build().expect("an agent");
         let (journal, closing) = (Arc::new(MemoryJournal::new()), CancellationToken::new());
-        let mut watcher = Box::pin(ChatWatcher::new(subscription, journal, closing, (0, 0)));
+        let watcher = ChatWatcher::new(subscription, (agent, journal), closing, (0, 0));
+        let mut watcher = Box::pin(watcher);
         let mut take = || watcher.as_mut().poll_next(&mut Context::from_waker(Waker::noop()));
         let mut logs = Vec::new();
         for _ in 0..100 {

@@ -47,9 +47,20 @@ impl ConversationSpending {
         self.guard.resume();
     }
 
+    /// Applies a fact that was read from a journal, and that the machine has applied.
+    pub(crate) fn read_fact(&mut self, agent: &Agent, fact: &Fact, is_asking: bool) {
+        match fact {
+            Fact::UserSaid { limits, .. } => self.read_run(agent, limits.as_deref()),
+            Fact::Resumed { limits: Some(limits), .. } => self.read_run(agent, Some(limits)),
+            _ => {}
+        }
+        self.apply(fact, is_asking);
+        self.guard.charge_agents(fact);
+    }
+
     /// Handles a fact that begins a run, or continues it with new limits. The run gets the limits in the fact.
     /// If the fact has no limits, the run gets the agent's limits.
-    pub(crate) fn read_run(&mut self, agent: &Agent, limits: Option<&RecordedLimits>) {
+    fn read_run(&mut self, agent: &Agent, limits: Option<&RecordedLimits>) {
         let (rails, limits) = match limits {
             Some(limits) => {
                 (Arc::new(Guardrails::said_of_run(limits)), Limits::said_of_run(limits))

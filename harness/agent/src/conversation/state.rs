@@ -121,16 +121,9 @@ impl ConversationState {
     }
 
     pub(crate) fn read_fact(&mut self, fact: &Fact, envelope: &Envelope) -> Result<(), Error> {
-        let begins = match fact {
-            Fact::UserSaid { limits, .. } => Some(limits.as_deref()),
-            Fact::Resumed { limits: Some(limits), .. } => Some(Some(&**limits)),
-            _ => None,
-        };
-        if let Some(limits) = begins {
-            self.spending.read_run(&self.agent, limits);
-        }
-        self.fold(fact)?;
-        self.spending.guard.charge_agents(fact);
+        self.machine.apply(fact)?;
+        self.spending.read_fact(&self.agent, fact, self.machine.is_asking());
+        self.fold_approvals(fact);
         self.wait_times.note(fact, || envelope.at);
         self.spending.clock.set_elapsed(Duration::from_millis(envelope.elapsed));
         Ok(())
@@ -194,6 +187,11 @@ impl ConversationState {
     /// Applies a fact to everything that is derived from the facts, except to the machine.
     pub(crate) fn fold_beside_machine(&mut self, fact: &Fact) {
         self.spending.apply(fact, self.machine.is_asking());
+        self.fold_approvals(fact);
+    }
+
+    /// Applies a fact to the decisions, the sources that were read, and the estimate.
+    fn fold_approvals(&mut self, fact: &Fact) {
         if self.approvals.apply(fact) {
             self.report_sources_to_caller();
         }

@@ -10,6 +10,7 @@ use crate::Outcome;
 use harness_core::{
     journal::{AnswerCheck, LimitKind, LimitScope, Wait},
     message::{Citation, Media, Message, ToolCall, ToolResult},
+    policy::BudgetUsage,
     provider::{StopReason, Usage},
 };
 
@@ -294,13 +295,15 @@ pub enum Event<'a> {
     RunEnded {
         /// How the run ended.
         outcome: Outcome,
-        /// The tokens of the run's own turns. Only [`Reply::spent`](crate::Reply::spent) includes the tokens of
-        /// agents that the tools run.
+        /// The tokens of the run's own turns. `spent` includes the tokens of agents that the tools run.
         usage: &'a Usage,
-        /// Why the run has no answer: the text of [`Stopped`](crate::Stopped) without secrets, for a reader that
-        /// may be a browser. The text does not name the program's servers: it has no provider, no URL, no proxy
-        /// and no request id. It has no faults of an answer, and no text of a journal's error or of a panic.
-        /// `None` if the model has answered. If the run is read back from a journal, only a failure has it.
+        /// What the run has spent, including the agents that its calls have started: the value of
+        /// [`Reply::spent`](crate::Reply::spent). If the run is read back from a journal, its cost is computed again
+        /// with the agent's prices.
+        spent: &'a BudgetUsage,
+        /// Why the run has no answer, and what can be done, for a person who uses the program, for example in a
+        /// browser. The text of a failure is [`Error::public_text`](harness_core::error::Error::public_text).
+        /// `None` if the model has answered.
         reason: Option<&'a str>,
     },
     /// An event of a later version of the library, unknown to this version. Such an event only comes from JSON,

@@ -10,6 +10,7 @@ use crate::Outcome;
 use harness_core::{
     journal::{AnswerCheck, LimitKind, LimitScope, Wait},
     message::{Citation, Media, Message, ToolCall, ToolResult},
+    policy::BudgetUsage,
     provider::{StopReason, Usage},
 };
 
@@ -165,6 +166,12 @@ impl<T: Clone> BorrowedOrShared<'_, T> {
             Self::Lent(value) => BorrowedOrShared::Shared(Arc::new(value.clone())),
             Self::Shared(value) => BorrowedOrShared::Shared(value),
         }
+    }
+}
+
+impl<T: Default> Default for BorrowedOrShared<'_, T> {
+    fn default() -> Self {
+        Self::Shared(Arc::default())
     }
 }
 
@@ -353,6 +360,8 @@ enum EventForm<'a> {
     RunEnded {
         outcome: Outcome,
         usage: BorrowedOrShared<'a, Usage>,
+        #[serde(default)]
+        spent: BorrowedOrShared<'a, BudgetUsage>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<Cow<'a, str>>,
     },
@@ -442,8 +451,9 @@ impl<'a> EventForm<'a> {
             Event::OfAgent { path, event } => {
                 Self::OfAgent { path: Cow::Borrowed(path), event: Lent(event) }
             }
-            Event::RunEnded { outcome, usage, reason } => {
-                Self::RunEnded { outcome, usage: Lent(usage), reason: reason.map(Cow::Borrowed) }
+            Event::RunEnded { outcome, usage, spent, reason } => {
+                let (usage, spent, reason) = (Lent(usage), Lent(spent), reason.map(text));
+                Self::RunEnded { outcome, usage, spent, reason }
             }
             Event::Unknown { kind: _, json } => Self::Unknown(Lent(json)),
         }
@@ -541,9 +551,9 @@ impl<'a> EventForm<'a> {
                 path: Cow::Owned(path.into_owned()),
                 event: event.into_static(),
             },
-            Self::RunEnded { outcome, usage, reason } => {
-                let reason = reason.map(|text| Cow::Owned(text.into_owned()));
-                EventForm::RunEnded { outcome, usage: usage.into_static(), reason }
+            Self::RunEnded { outcome, usage, spent, reason } => {
+                let (usage, spent) = (usage.into_static(), spent.into_static());
+                EventForm::RunEnded { outcome, usage, spent, reason: reason.map(text) }
             }
             Self::Unknown(json) => EventForm::Unknown(json.into_static()),
         }
@@ -610,8 +620,8 @@ impl<'a> EventForm<'a> {
                 Event::TurnEnded { turn: *turn, stop: *stop, usage }
             }
             Self::OfAgent { path, event } => Event::OfAgent { path, event },
-            Self::RunEnded { outcome, usage, reason } => {
-                Event::RunEnded { outcome: *outcome, usage, reason: reason.as_deref() }
+            Self::RunEnded { outcome, usage, spent, reason } => {
+                Event::RunEnded { outcome: *outcome, usage, spent, reason: reason.as_deref() }
             }
             Self::Unknown(json) => {
                 let kind = json.get("type").and_then(Value::as_str).unwrap_or_default();

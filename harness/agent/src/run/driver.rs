@@ -221,7 +221,10 @@ impl<'a> RunDriver<'a> {
     pub(crate) fn interrupt(&mut self, failure: Option<Error>) -> Result<(), Error> {
         let failure = failure.map(|error| error.cleaned(self.state.agent.secrets()));
         let cause = match &failure {
-            Some(error) => InterruptCause::Failure { error: error.to_string() },
+            Some(error) => InterruptCause::Failure {
+                error: error.to_string(),
+                public_text: Some(error.public_text()),
+            },
             None => InterruptCause::Program,
         };
         if self.end.error.is_none() {

@@ -2,9 +2,13 @@
 
 use std::fmt;
 
-use crate::{Outcome, Provenance, machine::AnswerProvenances};
+use crate::{
+    Event, Outcome, Provenance,
+    machine::AnswerProvenances,
+    watcher_texts::{reason, what_happened},
+};
 use harness_core::{
-    error::{Error, ErrorKind},
+    error::Error,
     journal::{LimitKind, LimitScope},
     message::{Message, Results, Role, Transcript},
     policy::{BudgetUsage, LimitReached},
@@ -201,59 +205,30 @@ impl Stopped {
         self.0.outcome
     }
 
-    /// The text of this value for watchers, which may be browsers. Omits the texts of journal errors and
-    /// panics, because these contain paths of the server, and everything that names the servers of the program.
-    /// Omits the faults of the answer, because these are for the model.
-    pub(crate) fn reason_for_watchers(&self) -> String {
-        let is_internal =
-            |error: &Error| matches!(error.kind(), ErrorKind::Journal | ErrorKind::Panicked);
-        if self.error().is_some_and(is_internal) {
-            return self.outcome().to_string();
-        }
-        self.without_servers(&[])
+    /// The text of this value for watchers, which may be browsers.
+    fn reason_for_watchers(&self) -> Option<String> {
+        let failure = self.error().map(Error::public_text);
+        reason(self.outcome(), self.limit().map(|reached| reached.scope), failure.as_deref())
     }
 
-    /// The text of this value for the model that has called the agent of this run. Omits everything that names the servers
-    /// of the program, because watchers read the result of the call, too.
+    /// The text of this value for the model that has called the agent of this run. Watchers read the result of the
+    /// call, too.
     pub(crate) fn reason_for_caller(&self) -> String {
-        self.without_servers(self.faults())
-    }
-
-    fn without_servers(&self, faults: &[String]) -> String {
-        let mut text = String::new();
+        let mut text = what_happened(self.outcome(), self.limit().map(|reached| reached.scope));
         // Writing to a string never fails.
-        let _ = self.tell(&mut text, faults, self.error().map(Error::without_servers));
-        without_urls(&text)
+        let _ = self.tell_turns(&mut text);
+        let faults = Some(self.faults().join("; ")).filter(|faults| !faults.is_empty());
+        for part in [faults, self.error().map(Error::text_for_caller)].into_iter().flatten() {
+            text.extend([": ", &part]);
+        }
+        text
     }
 
-    fn tell(
-        &self,
-        f: &mut dyn fmt::Write,
-        faults: &[String],
-        error: Option<impl fmt::Display>,
-    ) -> fmt::Result {
-        match &self.0.limit {
-            Some(LimitReached { limit, scope, .. })
-                if *scope != LimitScope::Run && *limit != LimitKind::UnknownCost =>
-            {
-                let of = format_args!("the limit of {limit} of the {scope}");
-                write!(f, "{of} was reached before the model had an answer")?;
-            }
-            Some(_) | None => write!(f, "{}", self.0.outcome)?,
-        }
+    fn tell_turns(&self, f: &mut dyn fmt::Write) -> fmt::Result {
         match self.turns() {
-            0 => {}
-            1 => write!(f, " (after 1 turn)")?,
-            turns => write!(f, " (after {turns} turns)")?,
-        }
-        if !faults.is_empty() {
-            write!(f, ": {}", faults.join("; "))?;
-        }
-        match (error, &self.0.limit) {
-            (Some(error), _) => write!(f, ": {error}"),
-            // The text of the outcome already says everything about this limit.
-            (None, Some(LimitReached { limit: LimitKind::Turns, .. }) | None) => Ok(()),
-            (None, Some(reached)) => write!(f, ": {}", reached.detail),
+            0 => Ok(()),
+            1 => write!(f, " (after 1 turn)"),
+            turns => write!(f, " (after {turns} turns)"),
         }
     }
 
@@ -322,46 +297,39 @@ impl Stopped {
     }
 }
 
+/// Tells watchers the end of a run.
+pub(crate) fn end_event(result: &Result<Reply, Stopped>, tell: impl FnOnce(Event<'_>)) {
+    let (outcome, run_record) = match result {
+        Ok(reply) => (Outcome::Answered, &reply.run_record),
+        Err(stopped) => (stopped.outcome(), &stopped.0.run_record),
+    };
+    let reason = result.as_ref().err().and_then(Stopped::reason_for_watchers);
+    let (usage, spent, reason) = (&run_record.usage, &run_record.spent, reason.as_deref());
+    tell(Event::RunEnded { outcome, usage, spent, reason });
+}
+
 impl fmt::Display for Stopped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.tell(f, self.faults(), self.error())
+        match self.limit() {
+            Some(LimitReached { limit, scope, .. })
+                if *scope != LimitScope::Run && *limit != LimitKind::UnknownCost =>
+            {
+                let of = format_args!("the limit of {limit} of the {scope}");
+                write!(f, "{of} was reached before the model had an answer")?;
+            }
+            Some(_) | None => write!(f, "{}", self.outcome())?,
+        }
+        self.tell_turns(f)?;
+        if !self.faults().is_empty() {
+            write!(f, ": {}", self.faults().join("; "))?;
+        }
+        match (self.error(), self.limit()) {
+            (Some(error), _) => write!(f, ": {error}"),
+            // The text of the outcome already says everything about this limit.
+            (None, Some(LimitReached { limit: LimitKind::Turns, .. }) | None) => Ok(()),
+            (None, Some(reached)) => write!(f, ": {}", reached.detail),
+        }
     }
-}
-
-/// The text of [`Stopped::reason_for_watchers`] for a failure that a fact has recorded. The fact has only the text of
-/// the error, so what may be a provider's name, a request id or a server is removed from its ends.
-pub(crate) fn recorded_reason(failure: &str, turns: u32) -> String {
-    let is_internal = ["panicked", "journal"].iter().any(|word| failure.contains(word));
-    let kind = if is_internal { ErrorKind::Journal } else { ErrorKind::Protocol };
-    let names_server = |place: &str| place.starts_with("request ") || place.contains("://");
-    let text = match failure.strip_suffix(')').and_then(|text| text.rsplit_once(" (")) {
-        Some((text, place)) if names_server(place) => text,
-        _ => failure,
-    };
-    let is_name = |name: &str| {
-        !name.contains(char::is_whitespace) && !name.bytes().all(|it| it.is_ascii_digit())
-    };
-    let text = match text.split_once(": ") {
-        Some((name, text)) if is_name(name) => text,
-        _ => text,
-    };
-    let run_record = RunRecord { turns, ..RunRecord::default() };
-    let error = Error::new(kind, text);
-    Stopped::new(Outcome::Failed, Some(error), None, run_record).reason_for_watchers()
-}
-
-/// The text with `[address]` in place of each URL.
-fn without_urls(text: &str) -> String {
-    let mut clean = String::new();
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once("://") {
-        let is_scheme = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
-        clean.push_str(before.trim_end_matches(is_scheme));
-        clean.push_str("[address]");
-        let is_end = |c: char| c.is_whitespace() || "`'\"<>(),;".contains(c);
-        rest = after.find(is_end).and_then(|end| after.get(end..)).unwrap_or_default();
-    }
-    clean + rest
 }
 
 impl fmt::Debug for Stopped {

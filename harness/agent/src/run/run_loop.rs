@@ -5,7 +5,7 @@ use tokio::time::timeout;
 use super::{
     driver::{LAST_WRITE, RunDriver, unanswered},
     input::RunInput,
-    reply::{Reply, RunRecord, Stopped},
+    reply::{Reply, RunRecord, Stopped, end_event},
     steering::Steering,
     step::{RunStep, next_step},
     stop_signals::RunSignal,
@@ -24,6 +24,7 @@ use harness_core::{
     error::{Error, ErrorKind},
     journal::{Awaited, Fact, InterruptCause, Wait},
     message::{Message, ToolCall},
+    policy::{Budget, Limits},
     provider::Usage,
     trace::{Happened, RunParticipants},
 };
@@ -68,11 +69,9 @@ impl RunDriver<'_> {
                 Outcome::Failed
             }
         };
-        let (usage, _) = self.used();
         self.trace_end(outcome);
         let result = self.result(outcome);
-        let reason = result.as_ref().err().map(Stopped::reason_for_watchers);
-        self.emit(Event::RunEnded { outcome, usage: &usage, reason: reason.as_deref() });
+        end_event(&result, |event| self.emit(event));
         result
     }
 
@@ -423,7 +422,10 @@ impl RunDriver<'_> {
         let mut run_record = RunRecord::of(transcript, begun_at);
         (run_record.usage, run_record.turns) = self.used();
         run_record.cost = self.state.spending.guard.cost();
-        run_record.spent = self.state.spending.guard.budget().spent();
+        run_record.spent = match self.end.begun {
+            true => self.state.spending.guard.budget().spent(),
+            false => Budget::new(Limits::new()).spent(),
+        };
         run_record.context = self.request.context;
         run_record.provenances = machine.provenances().clone();
         run_record.trace = self.state.tracer.run();

@@ -10,7 +10,7 @@ use std::{
 use tokio::sync::watch;
 
 use crate::{
-    Event, Numbered,
+    Agent, Event, Numbered,
     chats::{
         log::{LogCursor, RunLog},
         replay::FactReplay,
@@ -44,10 +44,10 @@ use harness_core::{
 /// };
 ///
 /// # tokio::runtime::Runtime::new()?.block_on(async {
-/// let live = Arc::new(LiveEvents::default());
-/// let mut watcher = live.watch();
 /// let model = ScriptedProvider::new([reply().text_in(["Hel", "lo."])]);
 /// let agent = Agent::builder(model).build()?;
+/// let live = Arc::new(LiveEvents::new(&agent));
+/// let mut watcher = live.watch();
 /// let mut steps = agent.steps("chat-17", Vec::new())?.report_to(&live);
 /// steps.apply(steps.say("Say hello.".into()).await?)?;
 /// let facts = steps.act().await?;
@@ -69,13 +69,11 @@ use harness_core::{
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Default)]
 pub struct LiveEvents {
     state: Mutex<LiveState>,
     changed: watch::Sender<()>,
 }
 
-#[derive(Default)]
 struct LiveState {
     replay: FactReplay,
     /// How many facts the replay has seen.
@@ -100,6 +98,18 @@ struct ReportedCall {
 }
 
 impl LiveEvents {
+    /// No events so far. The cost of a run is computed with the prices of this agent.
+    pub fn new(agent: &Agent) -> Self {
+        let state = LiveState {
+            replay: FactReplay::new(agent.clone()),
+            facts: 0,
+            runs: Vec::new(),
+            answer: None,
+            calls: HashMap::new(),
+        };
+        Self { state: Mutex::new(state), changed: watch::Sender::default() }
+    }
+
     /// How many facts of the conversation are known.
     pub fn facts(&self) -> usize {
         self.lock().facts

@@ -502,7 +502,7 @@ impl Steps {
         let mut snapshot = self.snapshot();
         Arc::make_mut(&mut snapshot.facts).extend(facts.iter().cloned());
         let mut state = snapshot.chat()?;
-        let cause = InterruptCause::Failure { error: why.into() };
+        let cause = InterruptCause::Failure { error: why.into(), public_text: None };
         state.record(&Fact::Interrupted { message: None, usage, cause, asked })?;
         facts.extend(collect_facts(state));
         Ok(facts)

@@ -89,7 +89,7 @@ pub(crate) async fn resume_children(state: &mut ConversationState) -> Result<(),
     let waiting: Vec<WaitingCall> = state.machine.waiting().filter_map(agent_of).collect();
     for below in waiting {
         let stands = awaited_status(&journal, &parent, &below).await?;
-        let WaitingCall { call, conversation, .. } = below;
+        let WaitingCall { call, .. } = below;
         match stands {
             ChildStatus::Waiting => {}
             ChildStatus::CanContinue | ChildStatus::Ended => {
@@ -98,8 +98,7 @@ pub(crate) async fn resume_children(state: &mut ConversationState) -> Result<(),
             }
             ChildStatus::Deleted => {
                 let effects = state.machine.approved(&call).map(|it| it.effects);
-                let result =
-                    deleted_child_result(&call, &conversation, effects.unwrap_or_default());
+                let result = deleted_child_result(&call, effects.unwrap_or_default());
                 state.record(&Fact::CallSettled { result, who: None, at: now(), spent: None })?;
             }
         }
@@ -204,8 +203,8 @@ async fn awaited_status(
 
 /// The result of a call whose agent waited, if the agent's conversation was deleted meanwhile. The agent is
 /// not started again, because that could repeat its side effects.
-fn deleted_child_result(call: &str, conversation: &str, effects: SideEffects) -> ToolResult {
-    let (outcome, text) = deleted_agent_notice(conversation, effects);
+fn deleted_child_result(call: &str, effects: SideEffects) -> ToolResult {
+    let (outcome, text) = deleted_agent_notice(effects);
     ToolResult::new(call, outcome, [ToolContent::Text(text)])
 }
 

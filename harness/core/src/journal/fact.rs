@@ -514,8 +514,12 @@ pub enum InterruptCause {
     },
     /// A failure ended the run.
     Failure {
-        /// What failed, as text for a person.
+        /// What failed, as text for the people who run the program.
         error: String,
+        /// The [text of the error](crate::error::Error::public_text) for a person who uses the program, for example in
+        /// a browser. `None` if there is no such text: the person learns only that the run failed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        public_text: Option<String>,
     },
 }
 

@@ -342,7 +342,7 @@ fn line<'a>(
                     )
                 }
                 InterruptCause::Denial { .. } => writeln!(out, "stopped by a denial"),
-                InterruptCause::Failure { error } => writeln!(out, "failed: {}", short(error)),
+                InterruptCause::Failure { error, .. } => writeln!(out, "failed: {}", short(error)),
             }
         }
         Happened::LinesLost { lines } => {

@@ -314,8 +314,9 @@ impl Tracer {
                         let detail = self.secrets.hide(&detail, None);
                         InterruptCause::Limit { limit, scope, detail }
                     }
-                    InterruptCause::Failure { error } => {
-                        InterruptCause::Failure { error: self.secrets.hide(&error, None) }
+                    InterruptCause::Failure { error, public_text: _ } => {
+                        let error = self.secrets.hide(&error, None);
+                        InterruptCause::Failure { error, public_text: None }
                     }
                     InterruptCause::Denial { call } => {
                         InterruptCause::Denial { call: self.secrets.name(&call) }

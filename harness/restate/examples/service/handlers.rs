@@ -16,7 +16,6 @@ use harness::{
     Agent, Error,
     agent::{Event, Numbered, OpenCall, Steps},
     journal::{Awaited, Envelope, Fact},
-    models::Price,
     web::{ClientAnswer, ClientDecision, ClientInput, ui_message, ui_message::UiMessageStream},
 };
 use harness_restate::{Client, ClientError, Conversation, Conversations, listen};
@@ -50,19 +49,17 @@ struct Service {
     chats: Arc<LiveChats>,
     admin: String,
     http: reqwest::Client,
-    price: Option<Price>,
 }
 
 /// Serves the page, and is a worker of the engine. `given` is what each run gets, as in [`Conversations::each_run`].
 pub(crate) async fn serve(
     agent: Agent,
-    price: Option<Price>,
     users: Users,
     at: Addresses,
     given: impl Fn(&str, &str, Steps) -> Steps + Send + Sync + 'static,
 ) -> Result<(), Box<dyn std::error::Error>> {
     let client = Client::new(&at.ingress)?;
-    let chats = Arc::new(LiveChats { client, all: Default::default() });
+    let chats = Arc::new(LiveChats { agent: agent.clone(), client, all: Default::default() });
     let here = Arc::clone(&chats);
     let worker = Conversations::new(agent, &at.ingress)?.each_run(move |name, kind, steps| {
         let chat = here.of(name);
@@ -70,7 +67,7 @@ pub(crate) async fn serve(
         given(name, kind, steps.report_to(&chat.live).state(chat))
     });
     let worker = HttpServer::new(Endpoint::builder().bind(worker).build());
-    let service = Service { chats, admin: at.admin, http: reqwest::Client::new(), price };
+    let service = Service { chats, admin: at.admin, http: reqwest::Client::new() };
     let (pages, engine) = (listen(at.pages)?, listen(at.worker)?);
     println!("http://{}", pages.local_addr()?);
     tokio::select! {
@@ -127,7 +124,7 @@ impl Service {
     }
 
     fn ui(&self) -> UiMessageStream {
-        UiMessageStream::new().with_price(self.price)
+        UiMessageStream::new().with_cost()
     }
 }
 

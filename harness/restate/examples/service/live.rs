@@ -8,7 +8,7 @@ use std::{
 };
 
 use futures_util::{Stream, StreamExt as _, stream};
-use harness::agent::{LiveEvents, LiveWatcher, Numbered};
+use harness::agent::{Agent, LiveEvents, LiveWatcher, Numbered};
 use harness_restate::{Client, ClientError, Conversation};
 use tokio::time::timeout;
 
@@ -21,12 +21,12 @@ const OFTEN: Duration = Duration::from_millis(250);
 const KEEP_ALIVE: u32 = 60;
 
 pub(crate) struct LiveChats {
+    pub(crate) agent: Agent,
     pub(crate) client: Client,
     pub(crate) all: Mutex<HashMap<String, Weak<LiveChat>>>,
 }
 
 /// A conversation, as long as it runs here or is watched here.
-#[derive(Default)]
 pub(crate) struct LiveChat {
     pub(crate) live: Arc<LiveEvents>,
     read: tokio::sync::Mutex<ReadFacts>,
@@ -48,7 +48,8 @@ impl LiveChats {
             return chat;
         }
         all.retain(|_, chat| chat.strong_count() > 0);
-        let chat = Arc::new(LiveChat::default());
+        let live = Arc::new(LiveEvents::new(&self.agent));
+        let chat = Arc::new(LiveChat { live, read: Default::default() });
         all.insert(name.to_owned(), Arc::downgrade(&chat));
         chat
     }

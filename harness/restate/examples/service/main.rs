@@ -38,9 +38,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     if users.0.is_empty() && !at.pages.ip().is_loopback() {
         return Err("others can reach the page: set SERVICE_TOKENS, or listen at 127.0.0.1".into());
     }
-    let (agent, price, why) = model::agent(Trace::default())?;
+    let (agent, why) = model::agent(Trace::default())?;
     if let Some(why) = why {
         println!("a scripted model answers: {why}");
     }
-    serve(agent, price, users, at, |_, _, steps| steps).await
+    serve(agent, users, at, |_, _, steps| steps).await
 }

@@ -8,14 +8,14 @@ use super::history::AgUiMessages;
 use crate::{
     answers::ShownWait,
     event_stream::EventStream,
-    public_event::{input, shown_event},
+    public_event::{input, public_spent, shown_event},
     request::text,
 };
 use harness_agent::{AgentCall, Event, Numbered, Outcome};
 use harness_core::{
     journal::Wait,
     message::{Message, ToolCall},
-    models::Price,
+    policy::BudgetUsage,
     provider::Usage,
 };
 
@@ -37,7 +37,7 @@ pub struct AgUiStream {
     run: String,
     stream: EventStream,
     without_reasoning: bool,
-    price: Option<Price>,
+    with_cost: bool,
     /// The runs whose messages the client gets when the run begins.
     history: Option<Vec<Numbered>>,
     /// The calls that a client has which got the messages.
@@ -102,7 +102,7 @@ impl AgUiStream {
             run: run.into(),
             stream: EventStream::default(),
             without_reasoning: false,
-            price: None,
+            with_cost: false,
             history: None,
             known: None,
             client_calls: None,
@@ -117,10 +117,11 @@ impl AgUiStream {
         self
     }
 
-    /// Tells what the run has cost, as `cost` in the result of `RUN_FINISHED`: its tokens at this price.
+    /// Tells what the run has cost, as `cost` in the result of `RUN_FINISHED`: the cost of
+    /// [what the run has spent](harness_agent::Event::RunEnded), with agents in calls. It is null if the cost is not known.
     #[must_use]
-    pub fn with_price(mut self, price: impl Into<Option<Price>>) -> Self {
-        self.price = price.into();
+    pub fn with_cost(mut self) -> Self {
+        self.with_cost = true;
         self
     }
 
@@ -231,7 +232,9 @@ impl AgUiStream {
                     self.custom(event);
                 }
             }
-            Event::RunEnded { outcome, usage, reason } => self.finish(outcome, usage, reason),
+            Event::RunEnded { outcome, usage, spent, reason } => {
+                self.finish(outcome, usage, spent, reason);
+            }
             _ => {
                 if !self.call(&[], event) {
                     self.custom(event);
@@ -424,7 +427,13 @@ impl AgUiStream {
         }
     }
 
-    fn finish(&mut self, outcome: Outcome, usage: &Usage, reason: Option<&str>) {
+    fn finish(
+        &mut self,
+        outcome: Outcome,
+        usage: &Usage,
+        spent: &BudgetUsage,
+        reason: Option<&str>,
+    ) {
         self.end_step();
         self.state.ended = true;
         if outcome == Outcome::Failed {
@@ -440,10 +449,9 @@ impl AgUiStream {
             Outcome::Cancelled => json!({"type": "cancelled"}),
             _ => json!({"type": "success"}),
         };
-        let mut result = json!({"outcome": outcome, "usage": usage});
-        let cost = self.price.and_then(|price| price.of(usage));
-        if let Some((result, cost)) = result.as_object_mut().zip(cost) {
-            result.insert("cost".into(), json!(cost));
+        let mut result = json!({"outcome": outcome, "usage": usage, "spent": public_spent(spent)});
+        if let Some(result) = result.as_object_mut().filter(|_| self.with_cost) {
+            result.insert("cost".into(), json!(spent.cost));
         }
         if let Some((result, text)) = result.as_object_mut().zip(reason) {
             result.insert("reason".into(), json!(text));

@@ -8,14 +8,14 @@ use super::history::PageMessages;
 use crate::{
     answers::ShownWait,
     event_stream::EventStream,
-    public_event::{input, output, public_event, shown_event},
+    public_event::{input, output, public_event, public_spent, shown_event},
     request::text,
 };
 use harness_agent::{AgentCall, Event, Numbered, Outcome};
 use harness_core::{
     journal::Wait,
     message::{CallOutcome, Citation, Media, Message, ToolCall, ToolResult},
-    models::Price,
+    policy::BudgetUsage,
     provider::Usage,
 };
 
@@ -38,7 +38,7 @@ pub struct UiMessageStream {
     without_reasoning: bool,
     version_6: bool,
     all_runs: bool,
-    price: Option<Price>,
+    with_cost: bool,
     /// The events of the answer that a resumed run continues.
     beginning: Vec<Numbered>,
     state: MessageState,
@@ -134,11 +134,11 @@ impl UiMessageStream {
         self
     }
 
-    /// Tells what each run has cost, as `cost` in the metadata of its message: its tokens at this price. Agents in calls count as far
-    /// as the usage of the run does.
+    /// Tells what each run has cost, as `cost` in the metadata of its message: the cost of
+    /// [what the run has spent](harness_agent::Event::RunEnded), with agents in calls. It is null if the cost is not known.
     #[must_use]
-    pub fn with_price(mut self, price: impl Into<Option<Price>>) -> Self {
-        self.price = price.into();
+    pub fn with_cost(mut self) -> Self {
+        self.with_cost = true;
         self
     }
 
@@ -236,7 +236,9 @@ impl UiMessageStream {
                     self.data(event);
                 }
             }
-            Event::RunEnded { outcome, usage, reason } => self.finish(outcome, usage, reason),
+            Event::RunEnded { outcome, usage, spent, reason } => {
+                self.finish(outcome, usage, spent, reason);
+            }
             _ => {
                 if !self.call(&[], event) {
                     self.data(event);
@@ -445,13 +447,20 @@ impl UiMessageStream {
         }
     }
 
-    fn finish(&mut self, outcome: Outcome, usage: &Usage, reason: Option<&str>) {
+    fn finish(
+        &mut self,
+        outcome: Outcome,
+        usage: &Usage,
+        spent: &BudgetUsage,
+        reason: Option<&str>,
+    ) {
         self.end_step();
-        // The client merges metadata, so a run without a reason removes that of the run before.
-        let mut metadata = json!({"outcome": outcome, "usage": usage, "reason": reason});
-        let cost = self.price.and_then(|price| price.of(usage));
-        if let Some((metadata, cost)) = metadata.as_object_mut().zip(cost) {
-            metadata.insert("cost".into(), json!(cost));
+        let whole = public_spent(spent);
+        // The client merges metadata, so a run without a reason or a known cost removes that of the run before.
+        let mut metadata =
+            json!({"outcome": outcome, "usage": usage, "spent": whole, "reason": reason});
+        if let Some(metadata) = metadata.as_object_mut().filter(|_| self.with_cost) {
+            metadata.insert("cost".into(), json!(spent.cost));
         }
         let finish = match outcome {
             Outcome::Answered => "stop",

@@ -19,8 +19,8 @@
 //! What has no part of its own is a part `data-` with the name of the event, such as `data-retrying`, and has what
 //! [`public_event`](crate::public_event) leaves of it. Most are transient: the page gets them by `onData`. The calls of an agent
 //! in a call are calls of the message, with the ids of both; its words are in `data-of-agent`. `data-run-started` has what the user has
-//! said, for pages that have not sent it. The metadata of a message is `outcome`, `usage` and
-//! [`cost`](UiMessageStream::with_price).
+//! said, for pages that have not sent it. The metadata of a message is `outcome`, `usage`
+//! (the tokens of the run's own turns), `spent` (those of the whole run, with agents in calls) and [`cost`](UiMessageStream::with_cost).
 //!
 //! ```
 //! use futures_util::StreamExt as _;

@@ -2,6 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use super::{
@@ -17,8 +18,9 @@ use crate::{
     provider::Usage,
 };
 
-/// The amounts that were spent so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// The amounts that were spent so far. The default has nothing, and does not know whether that is all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct BudgetUsage {
     /// The number of turns: answers of a model, including those that broke off, and requests in progress. A run that is
     /// reopened after its process ended counts one more turn.
@@ -32,6 +34,7 @@ pub struct BudgetUsage {
     pub usage_is_whole: bool,
     /// The cost, in the currency of the prices; `None` if an answer broke off, did not report its tokens, or came
     /// from a model without a price.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<f64>,
     /// The cost of all tokens whose number and price are known. A cost limit applies to this amount.
     pub known_cost: f64,
