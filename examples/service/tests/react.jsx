@@ -8,8 +8,15 @@ import { createRoot } from 'react-dom/client';
 const id = location.hash.slice(1);
 const transport = new DefaultChatTransport({ api: '/api/chat' });
 
+// Sends each answer as soon as it is given. See the guide.
+const sendAutomaticallyWhen = ({ messages }) => {
+  const { parts = [], metadata } = messages.at(-1) ?? {};
+  const forms = parts.filter((part) => part.type === 'data-waiting').map((part) => part.data.id);
+  return metadata?.outcome === 'waiting' && parts.some((part) => part.state === 'approval-responded' || forms.includes(part.output?.form));
+};
+
 function useService() {
-  const chat = useChat({ id, transport });
+  const chat = useChat({ id, transport, sendAutomaticallyWhen });
   // What the server has is what is shown, also what other tabs have said, and what was answered while the server was away.
   const load = useEffectEvent(async (signal) => {
     const response = await fetch(`/api/chat/${id}`, { signal }).catch(() => undefined);
@@ -25,10 +32,7 @@ function useService() {
     const timer = setInterval(() => load(over.signal), 1000);
     return () => { clearInterval(timer); over.abort(); };
   }, [chat.status]);
-  const answer = async (approval, approved) => {
-    await chat.addToolApprovalResponse({ id: approval.id, approved });
-    await chat.sendMessage();
-  };
+  const answer = (approval, approved) => chat.addToolApprovalResponse({ id: approval.id, approved });
   // `stop` of `useChat` only closes the connection.
   const stop = () => fetch(`/api/chat/${id}/stop`, { method: 'POST', headers: { 'content-type': 'application/json' } });
   return { ...chat, answer, stop };
