@@ -78,7 +78,7 @@ const acts = {
         for (const it of answers) await chat.addToolApprovalResponse(it);
       }
       if (step.answer !== undefined) {
-        const waiting = parts().find(part => part.type === 'data-waiting').data;
+        const waiting = parts().find(part => part.data?.for === 'answer').data;
         await chat.addToolOutput({ tool: waiting.tool, toolCallId: waiting.call, output: { form: waiting.id, answer: step.answer } });
         if (!sends) await chat.sendMessage();
       }

@@ -105,11 +105,10 @@ fn open_calls(messages: &[Value]) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_result_is_told_without_its_call_at_any_moment_around_the_approvals_of_an_agent() {
     let turnstile = Arc::new(Turnstile::default());
-    let below = ScriptedProvider::answering(|request| match request.results().count() {
-        0 => reply().call_with_id("x", "remove_slowly", json!({"name": "a"})),
-        1 => reply().call_with_id("y", "remove", json!({"name": "b"})),
-        _ => reply().text("They are gone."),
-    });
+    let below = ScriptedProvider::new([
+        reply().call_with_id("x", "remove_slowly", json!({"name": "a"})),
+        reply().call_with_id("y", "remove", json!({"name": "b"})),
+    ]);
     let below = Agent::builder(below).tools(turnstile.tools().into_iter().chain(tools![remove]));
     let below = below.build().expect("an agent").as_tool("ask", "Removes.");
     let model = ScriptedProvider::new([

@@ -451,11 +451,11 @@ async fn answers(server: &Server, messages: Value, steps: Value, requests: u64) 
 
 /// A server whose agent asks another one, which removes two notes, one after the other.
 async fn asks_an_agent() -> Server {
-    let below = ScriptedProvider::answering(|request| match request.results().count() {
-        0 => reply().call_with_id("x", "remove", json!({"name": "a"})),
-        1 => reply().call_with_id("y", "remove", json!({"name": "b"})),
-        _ => reply().text("They are gone."),
-    });
+    let below = ScriptedProvider::new([
+        reply().call_with_id("x", "remove", json!({"name": "a"})),
+        reply().call_with_id("y", "remove", json!({"name": "b"})),
+        reply().text("They are gone."),
+    ]);
     let below = Agent::builder(below).tools(tools![remove]).build().expect("an agent");
     let model = ScriptedProvider::new([
         reply().call("ask", json!({"task": "Remove them."})),

@@ -8,11 +8,14 @@ import { createRoot } from 'react-dom/client';
 const id = location.hash.slice(1);
 const transport = new DefaultChatTransport({ api: '/api/chat' });
 
-// Sends each answer as soon as it is given. See the guide.
+// Sends each answer when it is given, and once: see the guide.
+const sent = new Set();
 const sendAutomaticallyWhen = ({ messages }) => {
-  const { parts = [], metadata } = messages.at(-1) ?? {};
-  const forms = parts.filter((part) => part.type === 'data-waiting').map((part) => part.data.id);
-  return metadata?.outcome === 'waiting' && parts.some((part) => part.state === 'approval-responded' || forms.includes(part.output?.form));
+  const { parts } = messages.at(-1) ?? { parts: [] };
+  const asked = parts.flatMap((part) => (part.type === 'data-waiting' && part.data.id) || []);
+  const answered = parts.map((part) => (part.state === 'approval-responded' ? part.approval.id : part.output?.form));
+  const fresh = asked.filter((id) => answered.includes(id) && !sent.has(id));
+  return fresh.map((id) => sent.add(id)).length > 0;
 };
 
 function useService() {
