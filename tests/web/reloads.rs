@@ -161,6 +161,29 @@ async fn no_result_is_told_without_its_call_at_any_moment_around_the_approvals_o
     }
 }
 
+#[tokio::test]
+async fn a_call_that_was_queued_behind_one_that_waits_is_told_before_its_result() {
+    let model = ScriptedProvider::new([
+        reply().call("remove", json!({"name": "a"})).call("multiply", json!({"a": 2, "b": 2})),
+        reply().text("Fine."),
+        reply().text("Gladly."),
+    ]);
+    let later = |question: ApprovalRequest| async move { question.later(None) };
+    let tools = tools![remove, ui_message::multiply];
+    let agent = Agent::builder(model).tools(tools).approver(later).build().expect("an agent");
+    let journal = MemoryJournal::new();
+    let chats = Chats::new(&agent, &journal);
+    let mut reloads = Reloads { chats: &chats, agent: &agent, journal: &journal, streams: vec![] };
+    chats.send("c", "Remove a.").await.expect("a run").finish().await.expect_err("a wait");
+    reloads.at("it waits").await;
+    for words in ["Never mind.", "Thanks."] {
+        chats.send("c", words).await.expect("a run").finish().await.expect("an answer");
+        reloads.at(words).await;
+        assert_eq!(open_calls(&loaded(&chats).await), [""; 0]);
+    }
+    assert!(reloads.streams.iter().all(|stream| !stream.contains("RUN_ERROR")));
+}
+
 /// An agent with one removal that runs and one that is queued behind it.
 fn with_a_queue(turnstile: &Arc<Turnstile>) -> Agent {
     let model = ScriptedProvider::new([
