@@ -17,7 +17,7 @@ use harness::{
     agent::{ChatRun, Chats, Inbox, Numbered, WhenBusy},
     journal::{ConversationQuery, Journal, Metadata},
     trace::{self, Happened},
-    web::{ClientInput, ClientRequest, RunsSoFar, ag_ui, answer_waiting, ui_message as ui},
+    web::{ClientInput, ClientRequest, RunsSoFar, ag_ui, resume_answered, ui_message as ui},
 };
 use serde_json::json;
 use tokio::{sync::Mutex, time::timeout};
@@ -106,30 +106,25 @@ impl Service {
         let id = user.conversation(&request.conversation);
         // What waits for a run that goes on takes no place of another one.
         let place = if self.chats.is_busy(&id) { None } else { Some(RUNS.take()?) };
-        let run = match request.input {
+        let (run, answers) = match request.input {
             ClientInput::Message(message) => {
                 let title = message.text().chars().take(80).collect::<String>();
                 let mut about = Metadata::new().title(title);
                 about.owner = user.name().map(str::to_owned);
                 let facts = self.journal.read(&id, u64::MAX).await.map_err(failed)?.head.facts;
                 let run = self.chats.send(&id, message).when_busy(WhenBusy::Refuse);
-                if facts == 0 { run.describe(about) } else { run }
+                (if facts == 0 { run.describe(about) } else { run }, Vec::new())
             }
-            ClientInput::Answers(answers) => {
-                let count = answer_waiting(&self.inbox, &id, &answers, user.name()).await;
-                let none = count.map_err(failed)? == 0 && !answers.is_empty();
-                // It may have been written when the conversation was open elsewhere, so that no run has read it.
-                if none && !self.inbox.can_continue(&id).await.map_err(failed)? {
-                    return Err(wrong(StatusCode::CONFLICT, "no call waits for this answer"));
-                }
-                // A run that goes on reads the answer, and goes on here, too.
-                let busy = if none { WhenBusy::Refuse } else { WhenBusy::Wait };
-                self.chats.resume(&id).when_busy(busy)
-            }
+            ClientInput::Answers(answers) => (self.chats.resume(&id), answers),
             _ => return Err(wrong(StatusCode::BAD_REQUEST, "it says nothing")),
         };
         // The run keeps its place to its end.
-        run.with(move |run| run.state(place.or_else(|| RUNS.take().ok()))).await.map_err(failed)
+        let run = run.with(move |run| run.state(place.or_else(|| RUNS.take().ok())));
+        let begun = match answers.is_empty() {
+            true => run.await,
+            false => resume_answered(run, &self.inbox, &id, &answers, user.name()).await,
+        };
+        begun.map_err(failed)
     }
 
     /// Continues the runs that were going on when the process before this one ended, in the conversations that changed last.
@@ -311,7 +306,7 @@ fn wrong(status: StatusCode, what: &str) -> Failed {
 /// An error of the library as a response.
 fn failed(error: Error) -> Failed {
     let status = match error.kind() {
-        ErrorKind::Busy | ErrorKind::Conflict => StatusCode::CONFLICT,
+        ErrorKind::Busy | ErrorKind::Conflict | ErrorKind::NotWaiting => StatusCode::CONFLICT,
         ErrorKind::Configuration | ErrorKind::Transcript => StatusCode::BAD_REQUEST,
         ErrorKind::Closed => StatusCode::SERVICE_UNAVAILABLE,
         _ => StatusCode::INTERNAL_SERVER_ERROR,

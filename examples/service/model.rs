@@ -65,6 +65,7 @@ fn book_table(context: &ToolContext) -> Result<String, ToolError> {
         "outside": {"type": "boolean", "title": "Outside"},
     }});
     match context.answered() {
+        Some(answered) if answered.answer.is_null() => Ok("No table is booked.".to_owned()),
         Some(answered) => Ok(format!("A table is booked: {}", answered.answer)),
         None => Err(ToolError::asks("When, and for how many?", json!(null)).with_form(form)),
     }

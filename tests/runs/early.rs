@@ -231,7 +231,10 @@ async fn of_a_call_that_was_dropped_no_result_is_reported() {
         let run = chat.send("Go.").on_event(|event| match event {
             Event::ToolCall(_) => seen.push("begun"),
             Event::ToolDropped { .. } => seen.push("dropped"),
-            Event::ToolResult { .. } => seen.push("ended"),
+            Event::ToolResult { result, .. } => seen.push(match result.outcome() {
+                CallOutcome::NotStarted => "not started",
+                _ => "ended",
+            }),
             _ => {}
         });
         let test = async {
@@ -244,7 +247,7 @@ async fn of_a_call_that_was_dropped_no_result_is_reported() {
         let (stopped, ()) = tokio::join!(run.into_future(), test);
         assert_eq!(stopped.expect_err("it is cut off").outcome(), Outcome::Truncated);
         assert_eq!(log.lines(), ["begin look", "end look"]);
-        assert_eq!(seen, ["begun", "dropped"]);
+        assert_eq!(seen, ["begun", "dropped", "not started"]);
         let last = chat.transcript().messages().last().expect("results");
         let result = last.results().next().expect("a result");
         assert_eq!(result.outcome(), CallOutcome::NotStarted);

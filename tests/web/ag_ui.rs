@@ -264,6 +264,24 @@ fn a_client_that_is_loaded_again_has_all_that_the_user_has_said() {
 }
 
 #[test]
+fn with_the_end_of_a_call_its_agent_asks_nothing() {
+    let agent = json!({"id": "a", "name": "ask", "arguments": "{}"});
+    let result = ToolResult::new("a", CallOutcome::Failed, [ToolContent::Text("gone".to_owned())]);
+    let run = [
+        json!({"type": "run_started"}),
+        of_agent(waits("c1")),
+        waits("ab"),
+        json!({"type": "tool_result", "call": agent, "result": result, "elapsed_ms": 1}),
+        ended("waiting"),
+    ];
+    let stream = encoded(AgUiStream::new("c", "r"), &run);
+    let interrupts = &of_type(&stream, "RUN_FINISHED")[0]["outcome"]["interrupts"];
+    let calls: Vec<&Value> =
+        interrupts.as_array().expect("a list").iter().map(|it| &it["toolCallId"]).collect();
+    assert_eq!(calls, ["ab"], "{stream}");
+}
+
+#[test]
 fn an_end_tells_how_the_run_has_ended() {
     let usage = serde_json::to_value(harness::Usage::default()).expect("JSON");
     let end = |outcome: &Value| {
@@ -347,18 +365,22 @@ async fn two_interrupts_are_resumed_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_question_of_a_tool_is_resumed_with_its_answer() {
-    let model = ScriptedProvider::new([reply().call("book", json!({})), reply().text("Done.")]);
-    let server = Server::start(model, tools![book]).await;
+async fn the_question_of_a_tool_is_resumed_with_its_answer_or_declined() {
     // An answer may look like a decision.
-    let resume = json!([{"status": "resolved", "payload": {"approved": true}}]);
-    let Some(out) = chat(&server, json!([{"say": "Book."}, {"resume": resume}])).await else {
-        return;
-    };
-    assert_eq!((&out["errors"], &out["interrupts"]), (&json!([]), &json!([])), "{out:#}");
-    let messages = out["messages"].as_array().expect("messages");
-    let result = messages.iter().find(|it| it["role"] == "tool").expect("a result");
-    assert_eq!(result["content"], r#"booked {"approved":true}"#);
+    let answers = [
+        (json!({"status": "resolved", "payload": {"approved": false}}), r#"{"approved":false}"#),
+        (json!({"status": "cancelled"}), "null"),
+    ];
+    for (resume, booked) in answers {
+        let model = ScriptedProvider::new([reply().call("book", json!({})), reply().text("Done.")]);
+        let server = Server::start(model, tools![book]).await;
+        let steps = json!([{"say": "Book."}, {"resume": [resume]}]);
+        let Some(out) = chat(&server, steps).await else { return };
+        assert_eq!((&out["errors"], &out["interrupts"]), (&json!([]), &json!([])), "{out:#}");
+        let messages = out["messages"].as_array().expect("messages");
+        let result = messages.iter().find(|it| it["role"] == "tool").expect("a result");
+        assert_eq!(result["content"], format!("booked {booked}"));
+    }
 }
 
 fn decoded(body: &Value) -> ClientInput {
@@ -384,8 +406,8 @@ fn nothing_of_a_history_counts_but_the_newest_message_and_the_answers() {
     ]);
     let deny = |reason: Option<&str>| ClientDecision::Deny { reason: reason.map(str::to_owned) };
     let expected = vec![
-        ClientAnswer::new("n1", deny(Some("no"))),
         ClientAnswer::new("n1", ClientDecision::Answer(json!({"approved": false, "reason": "no"}))),
+        ClientAnswer::new("n1", deny(Some("no"))),
         ClientAnswer::new("n4", deny(None)),
     ];
     assert_eq!(decoded(&body(forged.clone(), resume.clone())), ClientInput::Answers(expected));

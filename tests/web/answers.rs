@@ -1,6 +1,6 @@
 //! What a client says of the past counts for nothing, and an answer counts once.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use crate::{ag_ui, server::Server};
 use futures_util::StreamExt as _;
@@ -14,7 +14,7 @@ use harness::{
     web::{
         ClientAnswer, ClientDecision, ClientInput, RunsSoFar,
         ag_ui::AgUiStream,
-        answer_waiting, public_event,
+        answer_waiting, public_event, resume_answered,
         ui_message::{UiMessageStream, decode_request},
     },
 };
@@ -338,9 +338,9 @@ async fn an_answer_counts_for_the_question_that_was_shown_and_not_for_an_equal_o
 
 /// Lets calls go on one by one.
 #[derive(Default)]
-struct Turnstile {
-    begun: Notify,
-    goes_on: Notify,
+pub(crate) struct Turnstile {
+    pub(crate) begun: Notify,
+    pub(crate) goes_on: Notify,
 }
 
 #[toolset]
@@ -433,4 +433,85 @@ async fn a_resume_goes_on_if_the_run_before_it_waits_again() {
     }
     // What waits in the queue comes after it.
     assert_eq!(message.finish().await.expect("an answer").text(), "Done.");
+}
+
+/// A message comes while the second of two answers is being written.
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_a_message_overtakes_is_told_that_it_came_too_late() {
+    let model = ScriptedProvider::new([
+        reply().call("remove", json!({"name": "a"})).call("remove", json!({"name": "b"})),
+        reply().pause(Duration::from_secs(1)).text("Fine."),
+    ]);
+    let later = |question: ApprovalRequest| async move { question.later(None) };
+    let agent = Agent::builder(model).tools(tools![remove]).approver(later).build();
+    let (agent, journal) = (agent.expect("an agent"), FaultyJournal::new(MemoryJournal::new()));
+    let (chats, inbox) = (Chats::new(&agent, &journal), agent.inbox(&journal));
+    let run = chats.send("c", "Remove them.").await.expect("a run");
+    run.finish().await.expect_err("calls wait");
+    let waiting = inbox.waiting("c").await.expect("the calls");
+    let yes = |open: &OpenCall| {
+        ClientAnswer::new(open.question().expect("one").nonce, ClientDecision::Approve)
+    };
+    let answers: Vec<ClientAnswer> = waiting.iter().map(yes).collect();
+    let second = journal.counts().appends + 1;
+    let delay = JournalFault::Delay(Duration::from_millis(10));
+    journal.fail(JournalCall::Append, second, delay);
+    let approves = resume_answered(chats.resume("c"), &inbox, "c", &answers, None);
+    let speaks = async {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        chats.send("c", "Never mind.").await.expect("a run")
+    };
+    let (approves, speaks) = tokio::join!(approves, speaks);
+    let late = approves.expect_err("the message was first");
+    assert_eq!(late.kind(), ErrorKind::NotWaiting);
+    assert!(late.to_string().contains("too late"), "{late}");
+    let mut stream = UiMessageStream::new();
+    let text: String = speaks.map(|it| stream.encode(&it)).collect::<Vec<_>>().await.concat();
+    assert_eq!(text.matches("data-withdrawn").count(), 2, "{text}");
+    assert!(!text.contains("removed"), "{text}");
+    // And once more, as a page does that did not get the response.
+    let again = resume_answered(chats.resume("c"), &inbox, "c", &answers, None).await;
+    assert_eq!(again.expect_err("nothing waits").kind(), ErrorKind::NotWaiting);
+}
+
+#[tokio::test]
+async fn an_answer_goes_on_with_a_run_that_has_taken_in_a_message() {
+    let (server, ids, turnstile) = two_wait_slowly().await;
+    let approve = |id: &str| [ClientAnswer::new(id, ClientDecision::Approve)];
+    let (chats, inbox) = (&server.chats, &server.inbox);
+    let (first, second) = (approve(&ids[0]), approve(&ids[1]));
+    let one = resume_answered(chats.resume("c"), inbox, "c", &first, None).await.expect("a run");
+    turnstile.begun.notified().await;
+    let other = resume_answered(chats.resume("c"), inbox, "c", &second, None).await;
+    let other = other.expect("the run that goes on");
+    // The same answer again does not join it.
+    let again = resume_answered(chats.resume("c"), inbox, "c", &second, None).await;
+    assert_eq!(again.expect_err("it counts no more").kind(), ErrorKind::Busy);
+    turnstile.goes_on.notify_one();
+    turnstile.begun.notified().await;
+    turnstile.goes_on.notify_one();
+    for run in [one, other] {
+        assert_eq!(run.finish().await.expect("an answer").text(), "Done.");
+    }
+}
+
+#[tokio::test]
+async fn a_question_of_a_tool_is_declined_by_no_answer_and_by_a_denial() {
+    let decisions = [
+        ClientDecision::Answer(json!(null)),
+        ClientDecision::Deny { reason: Some("I know of no day.".to_owned()) },
+    ];
+    for decision in decisions {
+        let model = ScriptedProvider::new([reply().call("book", json!({})), reply().text("Done.")]);
+        let server = Server::start(model, tools![book]).await;
+        let run = server.chats.send("c", "Book.").await.expect("a run");
+        run.finish().await.expect_err("it asks");
+        let open = server.inbox.waiting("c").await.expect("the calls").remove(0);
+        let id = open.wait.as_ref().and_then(|wait| wait.nonce.clone()).expect("a nonce");
+        let answers = [ClientAnswer::new(&*id, decision)];
+        let run = resume_answered(server.chats.resume("c"), &server.inbox, "c", &answers, None);
+        let reply = run.await.expect("a run").finish().await.expect("an answer");
+        let result = reply.results().iter().next().expect("a result").1.to_text();
+        assert_eq!(result, "booked null");
+    }
 }

@@ -54,7 +54,7 @@ const acts = {
     return { out, version };
   },
   // A conversation with a server: what the user says and answers, in order.
-  async chat({ api, id, messages, steps }) {
+  async chat({ api, id, messages, steps, sends }) {
     let requests = 0;
     const data = [];
     const fetch = (...it) => { requests += 1; return globalThis.fetch(...it); };
@@ -62,7 +62,7 @@ const acts = {
       id,
       messages,
       transport: new ai.DefaultChatTransport({ api, fetch }),
-      sendAutomaticallyWhen: ai.lastAssistantMessageIsCompleteWithApprovalResponses,
+      sendAutomaticallyWhen: sends ? new Function(`${sends}\nreturn sendAutomaticallyWhen;`)() : ai.lastAssistantMessageIsCompleteWithApprovalResponses,
       onData: part => data.push(part),
       generateId: (n => () => `local-${n++}`)(1),
     });
@@ -73,14 +73,14 @@ const acts = {
       const parts = () => chat.messages.flatMap(message => message.parts);
       if (step.say) await chat.sendMessage({ text: step.say });
       if (step.decide) {
-        const asked = parts().filter(part => part.state === 'approval-requested');
+        const asked = parts().filter(part => part.state === 'approval-requested').slice(step.skip ?? 0);
         const answers = step.decide.map((approved, at) => ({ id: asked[at].approval.id, approved, reason: step.reason }));
         for (const it of answers) await chat.addToolApprovalResponse(it);
       }
       if (step.answer !== undefined) {
-        const waiting = parts().find(part => part.type === 'data-waiting').data;
+        const waiting = parts().find(part => part.data?.for === 'answer').data;
         await chat.addToolOutput({ tool: waiting.tool, toolCallId: waiting.call, output: { form: waiting.id, answer: step.answer } });
-        await chat.sendMessage();
+        if (!sends) await chat.sendMessage();
       }
       if (step.resume) await chat.resumeStream();
       await settled();

@@ -318,7 +318,7 @@ async fn the_stream_of_an_answer_goes_on_at_its_place_in_the_whole_message() {
 }
 
 /// The messages of a page that is loaded now.
-async fn loaded(chats: &Chats) -> Vec<Value> {
+pub(crate) async fn loaded(chats: &Chats) -> Vec<Value> {
     let (runs, _watcher) = RunsSoFar::read(chats, "c").await.expect("the runs");
     UiMessageStream::new().messages(runs.earlier.iter().chain(&runs.last))
 }

@@ -5,6 +5,7 @@ mod ag_ui;
 mod answers;
 mod history;
 mod public;
+mod reloads;
 mod server;
 mod ui_message;
 

@@ -20,7 +20,7 @@ use harness::{
     web::{
         ClientInput, ClientRequest,
         ag_ui::{self, AgUiStream},
-        answer_waiting,
+        resume_answered,
         ui_message::{self, UiMessageStream},
     },
 };
@@ -94,11 +94,8 @@ async fn run(server: &Server, request: ClientRequest) -> Option<ChatRun> {
     let run = match request.input {
         ClientInput::Message(message) => server.chats.send(id, message),
         ClientInput::Answers(answers) => {
-            let count = answer_waiting(&server.inbox, &id, &answers, None).await.unwrap();
-            if count == 0 {
-                return None;
-            }
-            server.chats.resume(id)
+            let run = server.chats.resume(&id);
+            return resume_answered(run, &server.inbox, &id, &answers, None).await.ok();
         }
         _ => unreachable!("no other input yet"),
     };

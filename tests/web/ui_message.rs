@@ -2,11 +2,13 @@
 
 use crate::{
     answers::{book, remove},
-    events, node,
+    events,
+    history::loaded,
+    node,
     server::Server,
 };
 use harness::{
-    ToolContent, ToolResult,
+    Agent, ToolContent, ToolResult,
     agent::Numbered,
     testing::{Gate, ScriptedProvider, reply},
     tool, tools,
@@ -419,6 +421,85 @@ async fn a_page_that_is_loaded_again_sees_the_whole_run() {
     server.watched.notify_one();
     open.await.expect("opened");
     run.finish().await.expect("an answer");
+}
+
+/// What the guide tells a page to send answers by.
+fn of_the_guide() -> &'static str {
+    let guide = include_str!("../../harness/guide/web.md");
+    let (_, code) = guide.split_once("```js\n").expect("code");
+    let code = code.split_once("```").expect("an end").0;
+    let page = include_str!("../../examples/service/tests/react.jsx");
+    assert!(page.contains(code), "the page in React has it, too: {code}");
+    code
+}
+
+/// A conversation of the real client that sends answers by itself, and its calls in the end.
+async fn answers(server: &Server, messages: Value, steps: Value, requests: u64) -> Option<Value> {
+    let command = json!({"act": "chat", "api": server.api(), "id": "c", "steps": steps, "messages": messages,
+        "sends": of_the_guide()});
+    let out = tokio::task::spawn_blocking(move || node("client.mjs", &command)).await;
+    let out = out.expect("node")?;
+    assert_eq!((&out["status"], &out["error"]), (&json!("ready"), &Value::Null), "{out:#}");
+    assert_eq!(out["requests"], requests, "{out:#}");
+    let parts = out["messages"][1]["parts"].as_array().expect("parts");
+    for call in parts.iter().filter(|part| part["toolCallId"].is_string()) {
+        assert_eq!(call["state"], "output-available", "{out:#}");
+    }
+    assert!(parts.iter().any(|part| part["text"] == "Done."), "{out:#}");
+    Some(out)
+}
+
+/// A server whose agent asks another one, which removes two notes, one after the other.
+async fn asks_an_agent() -> Server {
+    let below = ScriptedProvider::new([
+        reply().call_with_id("x", "remove", json!({"name": "a"})),
+        reply().call_with_id("y", "remove", json!({"name": "b"})),
+        reply().text("They are gone."),
+    ]);
+    let below = Agent::builder(below).tools(tools![remove]).build().expect("an agent");
+    let model = ScriptedProvider::new([
+        reply().call("ask", json!({"task": "Remove them."})),
+        reply().text("Done."),
+    ]);
+    Server::start(model, [below.as_tool("ask", "Removes.")]).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn approvals_of_the_calls_of_an_agent_are_sent_by_the_page_and_used() {
+    let approves = json!({"decide": [true]});
+    let server = asks_an_agent().await;
+    let steps = json!([{"say": "Remove them."}, approves, approves]);
+    let Some(out) = answers(&server, json!([]), steps, 3).await else { return };
+    let parts = out["messages"][1]["parts"].as_array().expect("parts");
+    let ask = parts.iter().find(|it| it["type"] == "tool-ask").expect("a call");
+    assert_eq!(ask["output"], "They are gone.", "{out:#}");
+    // And by a page that is loaded again while the call waits.
+    let server = asks_an_agent().await;
+    let run = server.chats.send("c", "Remove them.").await.expect("a run");
+    run.finish().await.expect_err("a call waits");
+    let messages = json!(loaded(&server.chats).await);
+    answers(&server, messages, json!([approves, approves]), 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_answer_is_sent_by_the_page_also_while_other_calls_wait() {
+    for skip in [0, 1] {
+        let model = ScriptedProvider::new([
+            reply()
+                .call_with_id("a", "remove", json!({"name": "a"}))
+                .call_with_id("b", "remove", json!({"name": "b"}))
+                .call_with_id("c", "multiply", json!({"a": 2, "b": 2}))
+                .call_with_id("d", "book", json!({})),
+            reply().text("Done."),
+        ]);
+        let server = Server::start(model, tools![remove, book, multiply]).await;
+        let steps = json!([{"say": "Remove."}, {"decide": [true], "skip": skip}, {"decide": [true]},
+            {"answer": null}]);
+        let Some(out) = answers(&server, json!([]), steps, 4).await else { return };
+        let parts = out["messages"][1]["parts"].as_array().expect("parts");
+        let book = parts.iter().find(|it| it["type"] == "tool-book").expect("a call");
+        assert_eq!(book["output"], "booked null", "{out:#}");
+    }
 }
 
 /// A conversation of the real client with this server.

@@ -96,7 +96,8 @@ function question(part, wait, name, whom) {
   if (!isApproval) {
     box.append(formOf(wait, async (answer) => {
       const output = { form: wait.id, answer };
-      if (await say({ role: "assistant", parts: [{ type: "dynamic-tool", state: "output-available", output }] })) done("Answered.");
+      const ok = await say({ role: "assistant", parts: [{ type: "dynamic-tool", state: "output-available", output }] });
+      if (ok) done(answer === null ? "Declined." : "Answered.");
     }));
     return box;
   }
@@ -142,7 +143,8 @@ function formOf({ id, form }, answered) {
     event.preventDefault();
     answered(members.length ? Object.fromEntries(fields.map((it) => [it.name, it.read()])) : free.value);
   };
-  return make("form", { onsubmit }, ...rows, make("button", { class: "allow" }, "Answer"));
+  const decline = make("button", { type: "button", onclick: () => answered(null) }, "Decline");
+  return make("form", { onsubmit }, ...rows, make("div", { class: "answers" }, make("button", { class: "allow" }, "Answer"), decline));
 }
 
 // ---- Messages

@@ -206,6 +206,11 @@ const steps = {
     await picture(page, 'form-narrow-light');
     await page.locator('.question .allow').click();
     await until(page, /A table is booked: \{"day":"Saturday","seats":4,"outside":false\}/);
+    await idle(page);
+    await say(page, 'book a table');
+    await until(page, /When, and for how many\?/);
+    await page.$$eval('.question button', (all) => all.find((it) => it.innerText === 'Decline').click());
+    await until(page, /No table is booked\./);
     await page.close();
   },
   async 'hostile words'() {

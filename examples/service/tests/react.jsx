@@ -8,8 +8,18 @@ import { createRoot } from 'react-dom/client';
 const id = location.hash.slice(1);
 const transport = new DefaultChatTransport({ api: '/api/chat' });
 
+// Sends each answer when it is given, and once: see the guide.
+const sent = new Set();
+const sendAutomaticallyWhen = ({ messages }) => {
+  const { parts } = messages.at(-1) ?? { parts: [] };
+  const asked = parts.flatMap((part) => (part.type === 'data-waiting' && part.data.id) || []);
+  const answered = parts.map((part) => (part.state === 'approval-responded' ? part.approval.id : part.output?.form));
+  const fresh = asked.filter((id) => answered.includes(id) && !sent.has(id));
+  return fresh.map((id) => sent.add(id)).length > 0;
+};
+
 function useService() {
-  const chat = useChat({ id, transport });
+  const chat = useChat({ id, transport, sendAutomaticallyWhen });
   // What the server has is what is shown, also what other tabs have said, and what was answered while the server was away.
   const load = useEffectEvent(async (signal) => {
     const response = await fetch(`/api/chat/${id}`, { signal }).catch(() => undefined);
@@ -25,10 +35,7 @@ function useService() {
     const timer = setInterval(() => load(over.signal), 1000);
     return () => { clearInterval(timer); over.abort(); };
   }, [chat.status]);
-  const answer = async (approval, approved) => {
-    await chat.addToolApprovalResponse({ id: approval.id, approved });
-    await chat.sendMessage();
-  };
+  const answer = (approval, approved) => chat.addToolApprovalResponse({ id: approval.id, approved });
   // `stop` of `useChat` only closes the connection.
   const stop = () => fetch(`/api/chat/${id}/stop`, { method: 'POST', headers: { 'content-type': 'application/json' } });
   return { ...chat, answer, stop };

@@ -295,6 +295,54 @@ async fn two_approvals_of_two_calls_from_two_tabs_at_once_both_count_and_the_run
 }
 
 #[tokio::test]
+async fn of_an_approval_and_a_message_at_once_each_tab_learns_which_counts() {
+    let service = Service::start();
+    for round in 0..20 {
+        let id = format!("a{round}");
+        Chunks::of(service.say(&id, "remove the notes").await).until("finish").await;
+        let approval = service.approval(&id).await;
+        let (approves, says) =
+            tokio::join!(service.decide(&id, &approval, true), service.say(&id, "Never mind"));
+        let (approved, said) = (approves.status(), says.status());
+        let both = [approves, says].map(|response| async {
+            let ok = response.status() == StatusCode::OK;
+            let text = response.text().await.expect("a text");
+            assert!(
+                ok || text.contains("came too late")
+                    || text.contains("no call waits")
+                    || text.contains("a run goes on"),
+                "{text}"
+            );
+            text
+        });
+        let [approves, says] = futures_util::future::join_all(both).await.try_into().expect("two");
+        service.idle(&id).await;
+        let messages = json!(service.messages(&id).await).to_string();
+        let is_used = messages.contains("The notes are removed.");
+        assert_eq!(approved == StatusCode::OK, is_used, "{round}: {approves} {messages}");
+        assert_eq!(approves.contains("The notes are removed."), is_used, "{round}: {approves}");
+        if !is_used {
+            assert_eq!(said, StatusCode::OK, "{round}: {approves} {says}");
+            assert!(says.contains("data-withdrawn"), "{round}: {says}");
+        }
+        assert!(!messages.contains("approval-requested"), "{round}: {messages}");
+    }
+}
+
+#[tokio::test]
+async fn a_question_is_declined() {
+    let service = Service::start();
+    let mut tab = Chunks::of(service.say("a", "book a table").await);
+    let chunks = tab.until("finish").await;
+    let form = chunks.iter().find(|it| it["type"] == "data-waiting").expect("a form");
+    let output = json!({"form": form["data"]["id"], "answer": null});
+    let part = json!({"type": "dynamic-tool", "state": "output-available", "output": output});
+    let body = json!({"id": "a", "messages": [{"role": "assistant", "parts": [part]}]});
+    let chunks = Chunks::of(service.post("/api/chat", &body).await).until("finish").await;
+    assert!(words(&chunks).contains("No table is booked."), "{chunks:#?}");
+}
+
+#[tokio::test]
 async fn a_run_with_a_call_that_waits_and_a_call_that_may_run_goes_on_when_the_service_is_back() {
     let mut service = Service::start();
     Chunks::of(service.say("a", "remove the notes twice").await).until("finish").await;

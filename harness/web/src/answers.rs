@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::request::text;
-use harness_agent::{Inbox, OpenCall};
+use harness_agent::{ChatRun, ChatRunBuilder, Event, Inbox, OpenCall, WhenBusy};
 use harness_core::{
     error::{Error, ErrorKind},
     journal::{Awaited, Wait},
@@ -27,12 +27,13 @@ pub struct ClientAnswer {
 pub enum ClientDecision {
     /// The call may run.
     Approve,
-    /// The call may not run.
+    /// The call may not run. For the question of a call's tool: the person gives no answer, and the tool gets `null`
+    /// as the answer.
     Deny {
         /// The reason, in words for the model.
         reason: Option<String>,
     },
-    /// The answer to the question of a call's tool.
+    /// The answer to the question of a call's tool; `null` if the person gives none.
     Answer(Value),
 }
 
@@ -76,6 +77,47 @@ pub async fn answer_waiting(
     failed.filter(|_| count == 0).map_or(Ok(count), Err)
 }
 
+/// Records the answers of a client by [`answer_waiting`], and continues the run: `run` is what
+/// [`Chats::resume`](harness_agent::Chats::resume) has returned for this conversation. Without answers, the run is continued
+/// alone.
+///
+/// If a run goes on, the answers are read by that run, and it is the one that is returned. A new message of the user that comes
+/// before an answer was used withdraws the calls that wait, also if the answer was recorded before it. The client is then
+/// told so by an error, and not shown the run of the message.
+///
+/// # Errors
+/// Fails with [`ErrorKind::NotWaiting`] if no answer counts and there is nothing to continue, and if a new message came first.
+/// Fails with [`ErrorKind::Busy`] if no answer counts and a run goes on. Fails otherwise as [`answer_waiting`] and
+/// [`ChatRunBuilder`] do.
+pub async fn resume_answered(
+    run: ChatRunBuilder,
+    inbox: &Inbox,
+    conversation: &str,
+    answers: &[ClientAnswer],
+    who: Option<&str>,
+) -> Result<ChatRun, Error> {
+    if answers.is_empty() {
+        return run.await;
+    }
+    let before = inbox.look(conversation).await?;
+    let counts = answer_waiting(inbox, conversation, answers, who).await? > 0;
+    // It may have been written when the conversation was open elsewhere, so that no run has read it.
+    if !counts && !inbox.can_continue(conversation).await? {
+        return Err(Error::new(ErrorKind::NotWaiting, "no call waits for this answer"));
+    }
+    let busy = if counts { WhenBusy::Wait } else { WhenBusy::Refuse };
+    let run = run.when_busy(busy).await?;
+    let first = run.first().await;
+    if let Some(Event::RunStarted { said: Some(said) }) =
+        first.as_ref().map(|it| it.event.as_event())
+        && !before.transcript().messages().iter().any(|message| message.id() == said.id())
+    {
+        let what = "the answer came too late: a new message came first, so the call does not run";
+        return Err(Error::new(ErrorKind::NotWaiting, what));
+    }
+    Ok(run)
+}
+
 /// Records the answer to this call, if there is one.
 async fn answer(
     inbox: &Inbox,
@@ -90,12 +132,16 @@ async fn answer(
     let question = open.question();
     let fits = |answer: &&ClientAnswer| {
         answer.id == id
-            && matches!(answer.decision, ClientDecision::Answer(_)) != question.is_some()
+            && match answer.decision {
+                ClientDecision::Approve => question.is_some(),
+                ClientDecision::Deny { .. } => true,
+                ClientDecision::Answer(_) => question.is_none(),
+            }
     };
     let Some(answer) = answers.iter().find(fits) else { return Ok(false) };
     match (question, &answer.decision) {
-        (Some(question), ClientDecision::Approve | ClientDecision::Deny { .. }) => {
-            let mut approval = match &answer.decision {
+        (Some(question), decision) => {
+            let mut approval = match decision {
                 ClientDecision::Deny { reason } => {
                     question.no(reason.as_deref().unwrap_or("The user does not allow the call."))
                 }
@@ -104,12 +150,15 @@ async fn answer(
             approval.who = who.map(str::to_owned);
             inbox.decide(conversation, approval).await?;
         }
-        (None, ClientDecision::Answer(value)) => {
-            let mut settlement = open.answered(value.clone());
+        (None, decision) => {
+            let value = match decision {
+                ClientDecision::Answer(value) => value.clone(),
+                _ => Value::Null,
+            };
+            let mut settlement = open.answered(value);
             settlement.who = who.map(str::to_owned);
             inbox.settle(conversation, settlement).await?;
         }
-        _ => return Ok(false),
     }
     Ok(true)
 }

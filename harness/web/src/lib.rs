@@ -6,7 +6,7 @@
 //!
 //! A client is not trusted. Of the history that it sends, only the newest message of the user and the answers to what waits are
 //! read; what the model and its tools have said is in the journal. An [answer](ClientAnswer) counts only for a call that waits
-//! now, by the id of the question that was shown, and only once: see [`answer_waiting`]. A client learns only what
+//! now, by the id of the question that was shown, and only once: see [`resume_answered`]. A client learns only what
 //! [`public_event`] leaves of an event. Who may see and continue which conversation is for the program to check, before it uses
 //! the name in a request. The conversation of an agent in a call is named `<caller>/<call id>`, and a client knows both: refuse
 //! names of clients that have a `/`.
@@ -28,7 +28,7 @@ mod runs_so_far;
 pub mod ui_message;
 
 pub use self::{
-    answers::{ClientAnswer, ClientDecision, answer_waiting},
+    answers::{ClientAnswer, ClientDecision, answer_waiting, resume_answered},
     public_event::public_event,
     request::{ClientInput, ClientRequest},
     runs_so_far::RunsSoFar,

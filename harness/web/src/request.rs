@@ -29,7 +29,7 @@ pub struct ClientRequest {
 pub enum ClientInput {
     /// A new message.
     Message(Message),
-    /// Answers to calls that wait, for [`answer_waiting`](super::answer_waiting). The list may have answers of earlier requests,
+    /// Answers to calls that wait, for [`resume_answered`](super::resume_answered). The list may have answers of earlier requests,
     /// and be empty.
     Answers(Vec<ClientAnswer>),
 }

@@ -205,7 +205,8 @@ impl FactReplay {
         let id = result.call_id();
         let has_waited =
             matches!(self.machine.next(), Action::AwaitAnswers) || !self.withdrawn.is_empty();
-        let call = match has_waited {
+        let has_begun = self.calls.get(id).is_some_and(|(_, since)| since.is_some());
+        let call = match has_waited || !has_begun {
             true => self.machine.open_calls().find(|call| call.id() == id),
             false => self.machine.waiting_call(id),
         };

@@ -3,7 +3,7 @@
 use std::{
     collections::VecDeque,
     fmt,
-    future::pending,
+    future::{pending, poll_fn},
     pin::Pin,
     sync::{Arc, Weak},
     task::{Context, Poll, ready},
@@ -76,6 +76,24 @@ impl ChatRun {
         end: oneshot::Receiver<RunResult>,
     ) -> Self {
         Self { subscription, pending_log, joined, cursor: LogCursor::default(), end }
+    }
+
+    /// Waits for the first event of the run: [`Event::RunStarted`], unless the run has failed to begin. The stream
+    /// has this event, too. `None` if the run has ended without an event.
+    pub async fn first(&self) -> Option<Numbered> {
+        poll_fn(|context| {
+            let ChatSubscription { slot, name, .. } = &self.subscription;
+            slot.set_waker(*name, context.waker());
+            let Some(log) = self.joined.as_ref().or(self.pending_log.get()) else {
+                return Poll::Pending;
+            };
+            let ended = log.has_ended();
+            match LogCursor::default().next(log) {
+                None if !ended => Poll::Pending,
+                first => Poll::Ready(first),
+            }
+        })
+        .await
     }
 
     /// Waits for the end of the run and returns the answer.

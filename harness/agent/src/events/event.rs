@@ -146,9 +146,9 @@ pub enum Event<'a> {
     },
     /// A call has its result. Calls that run at the same time report their results in the order in which they
     /// end. A call that does not begin has a result without a [`ToolCall`](Self::ToolCall): for example, if the
-    /// answer has more calls than [`calls_per_turn`](harness_core::policy::Guardrails::calls_per_turn), or if
-    /// an equal call still runs. A call that waits until the user says something new has its result at the
-    /// beginning of the new run.
+    /// answer has more calls than [`calls_per_turn`](harness_core::policy::Guardrails::calls_per_turn), if an
+    /// equal call still runs, or if the run ends before the call begins. A call that waits until the user says
+    /// something new has its result at the beginning of the new run.
     ToolResult {
         /// The call.
         call: &'a ToolCall,

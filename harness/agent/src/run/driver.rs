@@ -102,7 +102,8 @@ pub(crate) struct CallProgress {
     pub(crate) kept: KeptPlaces,
     /// Calls whose start, but not yet their end, was reported to the watcher. Each has its start time.
     pub(crate) shown: Vec<(ToolCall, Instant)>,
-    /// Results of calls that were open and now do not run. The watcher gets them when the run has begun.
+    /// Results of calls that were open and now do not run, or have run before. The watcher gets them when the run has
+    /// begun.
     pub(crate) withdrawn: Vec<(ToolCall, ToolResult)>,
 }
 
@@ -117,6 +118,8 @@ pub(crate) struct RunEnding {
     pub(crate) limit: Option<LimitReached>,
     /// Whether the beginning of the run is recorded. Before that, the machine still describes the previous run.
     pub(crate) begun: bool,
+    /// Whether the beginning of the run is being recorded.
+    pub(crate) begins: bool,
     /// Whether the run ended. `false` if its future was dropped before.
     pub(crate) ended: bool,
     /// The guard and the clock of the previous run. They are restored if this run does not begin.
@@ -406,11 +409,7 @@ impl<'a> RunDriver<'a> {
             let Fact::CallFinished { result, .. } = fact else { continue };
             let result = self.calls.contexts.with_the_truth(self.state, result);
             let machine = &self.state.machine;
-            let call = match self.end.begun {
-                true => machine.waiting_call(result.call_id()),
-                // Nothing of a run before goes on.
-                false => machine.open_calls().find(|call| call.id() == result.call_id()),
-            };
+            let call = machine.open_calls().find(|call| call.id() == result.call_id());
             let is_shown = self.calls.shown.iter().any(|(call, _)| call.id() == result.call_id());
             if let Some(call) = call.filter(|_| !is_shown) {
                 self.calls.withdrawn.push((call.clone(), result.clone()));
@@ -450,7 +449,13 @@ impl<'a> RunDriver<'a> {
     }
 
     pub(crate) fn emit(&mut self, event: Event<'_>) {
-        self.watch.tell(event);
+        match event {
+            // A watcher gets nothing of a run before its beginning.
+            Event::ToolResult { call, result, .. } if self.end.begins => {
+                self.calls.withdrawn.push((call.clone(), result.clone()));
+            }
+            _ => self.watch.tell(event),
+        }
     }
 }
 

@@ -47,7 +47,10 @@ impl RunDriver<'_> {
             RunInput::Say(message) => Some(message.clone()),
             RunInput::Resume => None,
         };
-        let outcome = match self.begin_with(input, anew).await {
+        self.end.begins = true;
+        let begun = self.begin_with(input, anew).await;
+        self.end.begins = false;
+        let outcome = match begun {
             Ok(()) => {
                 self.end.begun = true;
                 self.emit(Event::RunStarted { said: said.as_ref() });

@@ -75,7 +75,8 @@ impl ToolError {
     /// Creates a question that has to be answered outside of the run before the tool can continue. The call waits, and
     /// the run ends as `Outcome::Waiting`. The answer may come days later, in another process. The tool is then called
     /// again with the same arguments, and gets the answer and the token from
-    /// [`ToolContext::answered`](super::ToolContext::answered).
+    /// [`ToolContext::answered`](super::ToolContext::answered). A person who declines to answer in a front end answers
+    /// `null`.
     ///
     /// Ask before the tool changes anything, because the call starts again from its beginning.
     ///
@@ -91,9 +92,11 @@ impl ToolError {
     ///     let Some(answered) = context.answered() else {
     ///         return Err(ToolError::asks("Inside or outside?", time.into()));
     ///     };
-    ///     // JSON, as it was given: a text here.
-    ///     let place = answered.answer.as_str().unwrap_or("anywhere");
-    ///     Ok(format!("Booked at {time}, {place}."))
+    ///     // JSON, as it was given: a text here, or `null`.
+    ///     match answered.answer.as_str() {
+    ///         Some(place) => Ok(format!("Booked at {time}, {place}.")),
+    ///         None => Err("The guest does not say where, so nothing is booked.".into()),
+    ///     }
     /// }
     /// # let _ = book::TOOL;
     /// ```

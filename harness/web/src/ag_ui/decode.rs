@@ -88,7 +88,8 @@ fn decode_answers(entry: &Value) -> Vec<ClientAnswer> {
                 Some(false) => Some(deny(text(payload, "reason"))),
                 None => None,
             };
-            decision.into_iter().chain([ClientDecision::Answer(payload.clone())]).collect()
+            // A form may have a field of this name, and a denial fits a form, too.
+            std::iter::once(ClientDecision::Answer(payload.clone())).chain(decision).collect()
         }
         _ => Vec::new(),
     };

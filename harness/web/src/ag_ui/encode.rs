@@ -153,12 +153,9 @@ impl AgUiStream {
         let mut stream = settings.clone();
         for event in runs {
             match event.event.as_event() {
-                Event::RunStarted { said: Some(said) } => {
-                    stream = settings.clone();
-                    messages.say(said);
-                }
-                Event::RunStarted { said: None } => {
+                Event::RunStarted { said } => {
                     stream = Self { known: Some(messages.calls()), ..settings.clone() };
+                    said.into_iter().for_each(|said| messages.say(said));
                 }
                 Event::Steered { message } => {
                     messages.say(message);
@@ -334,8 +331,12 @@ impl AgUiStream {
         if self.is_new(&agent, &id) {
             self.show(&id, of);
         }
-        // What it has waited for before, it waits for no more.
-        self.state.interrupts.retain(|interrupt| text(interrupt, "toolCallId") != Some(&id));
+        // What it has waited for before, it waits for no more, and with its end its agents wait for nothing.
+        let has_ended = matches!(event, Event::ToolDenied { .. } | Event::ToolResult { .. });
+        self.state.interrupts.retain(|interrupt| {
+            let rest = text(interrupt, "toolCallId").and_then(|of| of.strip_prefix(&*id));
+            !rest.is_some_and(|rest| rest.is_empty() || (has_ended && rest.starts_with('/')))
+        });
         match event {
             Event::ToolWaits { call, wait } => self.add_wait(&id, call, wait),
             Event::ToolDenied { reason, .. } => self.result(&id, reason),

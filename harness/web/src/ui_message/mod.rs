@@ -3,14 +3,14 @@
 //!
 //! | the client | the server |
 //! |---|---|
-//! | `POST {api}` | reads the body by [`decode_request`]. A [message](crate::ClientInput::Message) is sent; [answers](crate::ClientInput::Answers) are recorded by [`answer_waiting`](crate::answer_waiting), and the run is resumed. It answers with [`HEADERS`] and the run, encoded by [`UiMessageStream`] |
+//! | `POST {api}` | reads the body by [`decode_request`]. A [message](crate::ClientInput::Message) is sent; [answers](crate::ClientInput::Answers) are recorded, and the run is resumed, by [`resume_answered`](crate::resume_answered). It answers with [`HEADERS`] and the run, encoded by [`UiMessageStream`] |
 //! | a `GET` of the program's own, for `useChat({messages})` | answers with the messages of the conversation: [`UiMessageStream::messages`] |
 //! | `GET {api}/{id}/stream`, after a reload | answers with the run that goes on, from its beginning, or with 204 if none does: [`UiMessageStream::with_beginning`] |
 //!
-//! A call that needs an approval is shown with `tool-approval-request`. `addToolApprovalResponse` of the page answers it, and
-//! `sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses` sends the answers. A call whose tool asks a
-//! question is shown with the part `data-waiting`, which has its `id`, the `question` and the `form`; the page answers it with
-//! `addToolOutput({tool, toolCallId, output: {form: ID, answer: VALUE}})`.
+//! A call that needs an approval is shown with `tool-approval-request`, and `addToolApprovalResponse` of the page answers it. A call
+//! whose tool asks a question is shown with the part `data-waiting`, which has its `id`, the `question` and the `form`; the page
+//! answers it with `addToolOutput({tool, toolCallId, output: {form: ID, answer: VALUE}})`, and declines it with `null` as the
+//! answer. The guide has the `sendAutomaticallyWhen` that sends the answers.
 //!
 //! A new message of the user withdraws the calls that wait. The client cannot change an earlier message, so the new answer has a
 //! part `data-withdrawn` for each such call, with its id as `call` and the `text` of its result: the page asks for this call, and for
