@@ -149,11 +149,9 @@ export function tokensOf(spent) {
   return (spent?.usage?.input ?? 0) + (spent?.usage?.output ?? 0);
 }
 
-/** How a run has ended, in words; nothing if the model answered. */
-export function endOf({ outcome } = {}) {
-  if (outcome?.limit) return `Stopped at the limit of ${outcome.limit.replaceAll("_", " ")}.`;
-  return {
-    cancelled: "Stopped.", failed: "The run has failed.", truncated: "The answer was cut off at its largest length.",
-    refused: "The model or a filter refused.", unfit: "The answer did not fit.", denied: "A call was denied, which ends the run.",
-  }[outcome];
+/** How a run has ended, in words; nothing if the model answered or a question is open. */
+export function endOf({ outcome, reason } = {}) {
+  if (outcome === "cancelled") return "Stopped.";
+  if (!reason || outcome === "waiting") return undefined;
+  return reason.replace(/^./, (it) => it.toUpperCase()) + ".";
 }

@@ -174,11 +174,11 @@ function money(cost) {
   return cost == null ? " · cost not known" : ` · $${cost < 0.01 ? cost.toPrecision(2) : cost.toFixed(2)}`;
 }
 function footOf(message, isLast) {
-  const { metadata, note, error } = message;
+  const { metadata, note } = message;
   const children = [];
   if (note) children.push(make("p", { class: "quiet" }, note));
   const end = endOf(metadata) ?? (metadata || chat.busy || !isLast ? undefined : "The run was cut off.");
-  if (end) children.push(make("p", { class: "end" }, error && metadata?.outcome === "failed" ? error.replace(/^./, (it) => it.toUpperCase()) + "." : end));
+  if (end) children.push(make("p", { class: "end" }, end));
   if (end && isLast && !chat.busy) children.push(make("button", { type: "button", onclick: () => say() }, "Continue"));
   const { input, output } = metadata?.usage ?? {}, all = tokensOf(metadata?.spent);
   const agents = all > (input ?? 0) + (output ?? 0) ? ` · ${all} with agents` : "";

@@ -179,7 +179,7 @@ const steps = {
     for (const it of [page, other]) { await until(it, /I have it\./); await idle(it); }
     const problems = (await text(page, '#composer')) + (await text(other, '#composer'));
     // The answer that came second is told so, while the run of the first one goes on or behind it.
-    assert.equal(problems.match(/no call waits for this answer|conversation is busy/g)?.length, 1, problems);
+    assert.equal(problems.match(/answer came too late|conversation is busy/g)?.length, 1, problems);
     assert.equal(await text(page), await text(other));
     await page.close();
     await other.close();

@@ -1,14 +1,16 @@
 //! What a person who uses the program may read of an error, for example in a browser.
 
 use super::{Error, ErrorKind};
+use crate::secret::beginning;
 
 impl Error {
     /// The text of the error for a person who uses the program, for example in a browser. The other texts of an error
     /// are for the people who run the program.
     ///
-    /// If the request to a model has failed, this is the message of the failure, without the name of the provider, the
-    /// request id, URLs, the proxy, and advice about settings. For every other kind of error it is one sentence that is
-    /// the same for all errors of the kind: their messages can name types, settings and files of the program.
+    /// If a vendor has refused a request, or a model cannot read a file, this is the message, without the name of the
+    /// provider, the request id, addresses, and advice about settings, and at most 300 bytes of it. For every other
+    /// kind of error it is one sentence that is the same for all errors of the kind: their messages can name servers,
+    /// types, settings and files of the program.
     ///
     /// ```
     /// use harness::{Error, ErrorKind};
@@ -22,14 +24,14 @@ impl Error {
         self.with_later_as(ErrorKind::sentence)
     }
 
-    /// The text of the error of an agent for the model that has called the agent. People who use the program can read
-    /// it, too, so it has no names of servers and no files of the program.
+    /// The text of the error of an agent for the model that has called the agent, and for people who can read the
+    /// results of calls. Unlike [`public_text`](Self::public_text), it has the messages that say how the program uses
+    /// its agents wrongly.
     #[doc(hidden)]
     pub fn text_for_caller(&self) -> String {
         self.with_later_as(|kind| match kind {
-            // The message of a full window can have the text of a summary's failure, with the name of the provider.
-            ErrorKind::ContextFull | ErrorKind::Journal | ErrorKind::Panicked => kind.sentence(),
-            _ => None,
+            ErrorKind::Configuration | ErrorKind::Transcript | ErrorKind::Conflict => None,
+            kind => kind.sentence(),
         })
     }
 
@@ -39,22 +41,24 @@ impl Error {
         // Writing to a string never fails.
         let _ = self.write_with_later(&mut text, |error| match sentence(error.kind()) {
             Some(sentence) => sentence.to_owned(),
-            None => without_urls(&error.answer_text()),
+            None => without_addresses(&beginning(&error.answer_text(), LONGEST)),
         });
         text
     }
 }
 
+/// The largest number of bytes of a message that a person reads.
+const LONGEST: usize = 300;
+
 impl ErrorKind {
     /// What a person who uses the program reads of an error of this kind. `None` if the person reads its message.
     fn sentence(self) -> Option<&'static str> {
         Some(match self {
-            Self::Connect
-            | Self::Timeout
-            | Self::Api
-            | Self::CutOff
-            | Self::Protocol
-            | Self::Content => return None,
+            Self::Api | Self::Content => return None,
+            Self::Connect => "the model cannot be reached: try again later",
+            Self::Timeout => "the model did not answer in time: try again later",
+            Self::CutOff => "the answer broke off: try again",
+            Self::Protocol => "the answer of the model could not be read: try again later",
             Self::ContextFull => {
                 "the conversation is too long for the model: begin a new conversation"
             }
@@ -63,7 +67,7 @@ impl ErrorKind {
             Self::Transcript => "this cannot be done at this point of the conversation",
             Self::Conflict => "the conversation has changed meanwhile: load it again",
             Self::Busy => "the conversation is busy: try again in a moment",
-            Self::NotWaiting => "nothing waits for this answer any more",
+            Self::NotWaiting => "this answer came too late: nothing waits for it any more",
             Self::Closed => "the service is closing: try again in a moment",
             Self::Journal => "the conversation could not be read or stored: try again later",
             Self::Configuration => "the service is not set up for this: tell the people who run it",
@@ -72,16 +76,22 @@ impl ErrorKind {
     }
 }
 
-/// The text with `[address]` in place of each URL.
-fn without_urls(text: &str) -> String {
-    let mut clean = String::new();
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once("://") {
-        let is_scheme = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
-        clean.push_str(before.trim_end_matches(is_scheme));
-        clean.push_str("[address]");
-        let is_end = |c: char| c.is_whitespace() || "`'\"<>(),;".contains(c);
-        rest = after.find(is_end).and_then(|end| after.get(end..)).unwrap_or_default();
-    }
-    clean + rest
+/// The text with `[address]` in place of each word that has the address of a server: a URL, a number with dots such as
+/// `10.0.3.7`, or a name with a port such as `models.internal:8443`.
+fn without_addresses(text: &str) -> String {
+    let word =
+        |word: &str| if has_address(word) { "[address]".to_owned() } else { word.to_owned() };
+    text.split(' ').map(word).collect::<Vec<_>>().join(" ")
+}
+
+fn has_address(word: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_' | ':');
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let host = |part: &str| {
+        let part = part.trim_matches(['.', ':']);
+        let (name, port) = part.split_once(':').unwrap_or((part, ""));
+        let dots = name.matches('.').count();
+        (dots == 3 && name.split('.').all(is_number)) || (dots > 0 && is_number(port))
+    };
+    word.contains("://") || word.contains(r":\/\/") || word.split(|c| !is_part(c)).any(host)
 }

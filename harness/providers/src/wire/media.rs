@@ -357,14 +357,14 @@ impl Recipient<'_> {
     pub(super) fn check(&self, message: &Message) -> Result<(), Error> {
         for (kind, media) in message.blocks().iter().filter_map(|block| block.media()) {
             if let Err(why) = self.part(kind, media) {
-                return Err(Error::new(ErrorKind::Content, self.fault(kind, media, &why)));
+                return Err(self.fault(kind, media, &why));
             }
         }
         Ok(())
     }
 
-    /// The error message: the file, the reason, and what the user can do.
-    fn fault(&self, kind: MediaKind, media: &Media, why: &str) -> String {
+    /// The error: the file, the reason, and what the user can do. Its note says what the program can do.
+    fn fault(&self, kind: MediaKind, media: &Media, why: &str) -> Error {
         let told = media.summary_line(kind);
         let asked = self.takes.known;
         let (ability, way_out) = match kind {
@@ -381,12 +381,15 @@ impl Recipient<'_> {
             }
             MediaKind::Document => (asked.documents, "send its text, or ask a model that takes it"),
         };
-        let declare = match (kind, ability) {
-            (MediaKind::Image, _) | (_, Some(true)) => "",
-            (MediaKind::Audio, _) if !self.places.audio => "",
-            _ => "; if this model takes it, say so with `models(..)` of the provider's builder",
-        };
-        format!("nothing was sent: the message holds a {told}, and {why}; {way_out}{declare}")
+        let text = format!("nothing was sent: the message holds a {told}, and {why}; {way_out}");
+        let error = Error::new(ErrorKind::Content, text);
+        match (kind, ability) {
+            (MediaKind::Image, _) | (_, Some(true)) => error,
+            (MediaKind::Audio, _) if !self.places.audio => error,
+            _ => error.with_note(
+                "if this model takes it, say so with `models(..)` of the provider's builder",
+            ),
+        }
     }
 
     /// Whether at least one file in the results of this message is sent as a file rather than as text.

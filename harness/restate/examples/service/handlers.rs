@@ -184,7 +184,7 @@ async fn decide(
             Err(error) => return Err(failed(error)),
         }
     }
-    let none = (StatusCode::CONFLICT, "no call waits for this answer".to_owned());
+    let none = (StatusCode::CONFLICT, "this answer came too late: nothing waits for it any more".to_owned());
     if count > 0 { Ok(()) } else { Err(none) }
 }
 
@@ -309,8 +309,12 @@ fn title_of(facts: &str) -> String {
 /// An error of the engine as a response.
 fn failed(error: ClientError) -> Failed {
     match error {
-        ClientError::Refused(why) => (StatusCode::CONFLICT, why),
-        ClientError::Failed { status: 400, message } => (StatusCode::BAD_REQUEST, message),
+        ClientError::Refused(_) => {
+            (StatusCode::CONFLICT, "the conversation has changed meanwhile: load it again".into())
+        }
+        ClientError::Failed { status: 400, .. } => {
+            (StatusCode::BAD_REQUEST, "the service does not take this".into())
+        }
         error => {
             // The cause may name what only the program should know.
             eprintln!("{error}");
