@@ -6,14 +6,20 @@ use crate::{Agent, run::clock::RunClock};
 use harness_core::{
     error::{Error, ErrorKind},
     journal::{Fact, RecordedLimits},
+    models::Models,
     policy::{AgentSums, Budget, Guardrails, Limits, RunGuard},
     provider::Usage,
 };
 
+/// The guard and the clock of the run before a run.
+pub(crate) type GuardBefore = (Option<Box<RunGuard>>, RunClock);
+
 /// The spending of a conversation and its runs.
 pub(crate) struct ConversationSpending {
-    /// Enforces the limits of the current or last run.
-    pub(crate) guard: RunGuard,
+    /// Enforces the limits of the current run, or of the last run if it can be continued.
+    guard: Option<Box<RunGuard>>,
+    rails: Arc<Guardrails>,
+    models: Arc<Models>,
     /// What all runs of the conversation have spent and may spend.
     pub(crate) budget: Budget,
     /// How long the run has taken.
@@ -28,12 +34,11 @@ impl ConversationSpending {
     /// The spending of a new conversation of this agent. The agent's spending includes this value only after
     /// [`count_for`](Self::count_for).
     pub(crate) fn new(agent: &Agent) -> Self {
-        let budget = Budget::of_conversation();
-        // Nothing is spent until a run begins.
-        let idle = Budget::of_run(&budget, Limits::new(), Arc::clone(agent.guardrails()));
         Self {
-            guard: guard(agent, Arc::clone(agent.guardrails()), idle),
-            budget,
+            guard: None,
+            rails: Arc::clone(agent.guardrails()),
+            models: Arc::clone(agent.models()),
+            budget: Budget::of_conversation(),
             clock: RunClock::default(),
             usage: Usage::default(),
             agents: AgentSums::default(),
@@ -43,8 +48,34 @@ impl ConversationSpending {
     /// Adds all later spending of the conversation to the agent's spending.
     pub(crate) fn count_for(&mut self, agent: &Agent) {
         self.budget.within(&agent.budget());
-        self.guard.budget().within(&self.budget);
-        self.guard.resume();
+        if let Some(guard) = &mut self.guard {
+            guard.budget().within(&self.budget);
+            guard.resume();
+        }
+    }
+
+    /// The guard of the current or last run. Without one, a guard with nothing spent.
+    pub(crate) fn guard(&mut self) -> &mut RunGuard {
+        let Self { guard, rails, models, budget, .. } = self;
+        guard.get_or_insert_with(|| {
+            let budget = Budget::of_run(budget, Limits::new(), Arc::clone(rails));
+            Box::new(RunGuard::new(Arc::clone(rails), Arc::clone(models), budget))
+        })
+    }
+
+    /// The budget of the current or last run. Without one, the budget of the conversation.
+    pub(crate) fn run_budget(&self) -> Budget {
+        self.guard.as_ref().map_or(&self.budget, |guard| guard.budget()).clone()
+    }
+
+    /// Frees what only the last run has needed, after a run that cannot be continued.
+    pub(crate) fn rest(&mut self) {
+        self.guard = None;
+    }
+
+    /// The cost of the current or last run. `None` if it is unknown.
+    pub(crate) fn cost(&self) -> Option<f64> {
+        self.guard.as_ref().map_or(Some(0.0), |guard| guard.cost())
     }
 
     /// Handles a fact that begins a run, or continues it with new limits. The run gets the limits in the fact.
@@ -57,8 +88,10 @@ impl ConversationSpending {
             None => (Arc::clone(agent.guardrails()), agent.run_limits().clone()),
         };
         let budget = Budget::of_run(&self.budget, limits, Arc::clone(&rails));
-        let mut before = mem::replace(&mut self.guard, guard(agent, rails, budget));
-        self.guard.continue_after(&mut before);
+        let before = self.guard.replace(Box::new(guard(agent, rails, budget)));
+        if let (Some(guard), Some(mut before)) = (&mut self.guard, before) {
+            guard.continue_after(&mut before);
+        }
     }
 
     /// The budget for a new run.
@@ -68,8 +101,8 @@ impl ConversationSpending {
     }
 
     /// The budget of the stopped run, for a run that continues it.
-    pub(crate) fn budget_of_last_run(&self) -> Budget {
-        self.guard.budget().clone()
+    pub(crate) fn budget_of_last_run(&mut self) -> Budget {
+        self.guard().budget().clone()
     }
 
     /// A budget for a run that continues the stopped run and counts from zero.
@@ -103,14 +136,21 @@ impl ConversationSpending {
         agent: &Agent,
         budget: Budget,
         anew: bool,
-    ) -> Option<(RunGuard, RunClock)> {
+    ) -> Option<GuardBefore> {
         if !anew {
-            self.guard.resume();
+            self.guard().resume();
             return None;
         }
-        let mut guard = guard(agent, Arc::clone(agent.guardrails()), budget);
-        guard.resume_from(&self.guard);
-        Some((mem::replace(&mut self.guard, guard), mem::take(&mut self.clock)))
+        let mut guard = Box::new(guard(agent, Arc::clone(agent.guardrails()), budget));
+        if let Some(before) = &self.guard {
+            guard.resume_from(before);
+        }
+        Some((self.guard.replace(guard), mem::take(&mut self.clock)))
+    }
+
+    /// Restores the guard and the clock of the last run, because the new run has not begun.
+    pub(crate) fn restore(&mut self, (guard, clock): GuardBefore) {
+        (self.guard, self.clock) = (guard, clock);
     }
 
     /// How long the run has taken, in milliseconds.
@@ -120,9 +160,10 @@ impl ConversationSpending {
 
     /// Applies a fact. `is_asking` is true if the machine waits for an answer of the model after this fact.
     pub(crate) fn apply(&mut self, fact: &Fact, is_asking: bool) {
-        self.guard.apply(fact);
+        let guard = self.guard();
+        guard.apply(fact);
         if matches!(fact, Fact::Reopened { .. }) && is_asking {
-            self.guard.request_was_lost();
+            guard.request_was_lost();
         }
         self.agents.apply(fact);
         match fact {

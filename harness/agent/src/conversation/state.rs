@@ -1,7 +1,7 @@
 //! The state of a conversation: what follows from its facts, its spending, its options and its trace. This file
 //! does no I/O: `journaling` writes the facts.
 
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use harness_schema::SchemaCache;
 
@@ -41,7 +41,7 @@ pub(crate) struct ConversationState {
     pub(crate) machine: Machine,
     pub(crate) spending: ConversationSpending,
     /// The connection to the journal, if the conversation has one.
-    pub(crate) durable: Option<DurableState>,
+    pub(crate) durable: Option<Box<DurableState>>,
     /// Answers that the machine has applied. The journal may lack these answers, because the write may have
     /// failed.
     pub(crate) unwritten: Vec<Envelope>,
@@ -54,7 +54,7 @@ pub(crate) struct ConversationState {
     pub(crate) approvals: ApprovalState,
     /// The numbers of the late ends that this conversation has recorded. A late end is the end of a call that
     /// was stopped but went on.
-    pub(crate) recorded_ends: HashSet<u64>,
+    pub(crate) recorded_ends: BTreeSet<u64>,
     /// The values that the conversation shares with its tools.
     pub(crate) values: Option<SharedValues>,
     pub(crate) options: Option<Box<RunOptions>>,
@@ -86,7 +86,7 @@ impl ConversationState {
             tracer,
             requests,
             approvals: ApprovalState::default(),
-            recorded_ends: HashSet::new(),
+            recorded_ends: BTreeSet::new(),
             values: None,
             options: None,
             wait_times: CallWaitTimes::default(),
@@ -130,7 +130,7 @@ impl ConversationState {
             self.spending.read_run(&self.agent, limits);
         }
         self.fold(fact)?;
-        self.spending.guard.charge_agents(fact);
+        self.spending.guard().charge_agents(fact);
         self.wait_times.note(fact, || envelope.at);
         self.spending.clock.set_elapsed(Duration::from_millis(envelope.elapsed));
         Ok(())
@@ -268,7 +268,7 @@ impl ConversationState {
             );
             return Err(Error::new(ErrorKind::Configuration, why));
         }
-        self.spending.guard.budget().check()?;
+        self.spending.guard().budget().check()?;
         let brought = self.options.as_ref().map(|options| &options.values);
         let given = [brought, self.values.as_ref()];
         self.agent.check_state(|id| given.iter().flatten().any(|values| values.has(id)))

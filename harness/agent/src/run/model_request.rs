@@ -86,7 +86,7 @@ impl RunDriver<'_> {
         {
             self.request.context.tools = ContextMeter::new(None, tools.schemas()).tools();
         }
-        self.state.spending.guard.begin_request();
+        self.state.spending.guard().begin_request();
         self.request.fell_back = false;
         self.emit(Event::TurnStarted { turn });
         let reduced_max_tokens = self.state.requests.reduced_max_tokens.take();
@@ -101,7 +101,7 @@ impl RunDriver<'_> {
             // Without an answer to this request, nothing is recorded.
             let refusal = self.state.agent.secrets().hide(&error.to_string()).into_owned();
             self.state.requests.refused_additions = Some(refusal);
-            self.state.spending.guard.begin_request();
+            self.state.spending.guard().begin_request();
             ended = self.run_model_request(limit).await?;
             self.state.requests.refused_additions = None;
             adapts = self.adapts_to(&ended, reduced_max_tokens)?;
@@ -212,7 +212,7 @@ impl RunDriver<'_> {
             transcript: state.machine.transcript(),
             listened: state.tracer.is_listening(),
             tracer: &mut state.tracer,
-            guard: &mut state.spending.guard,
+            guard: state.spending.guard(),
             answer: answer.insert(Accumulator::avoiding(Arc::clone(state.machine.call_ids()))),
             began: false,
             watch,

@@ -110,9 +110,9 @@ impl<'a> Run<'a> {
         Self::new(StateRef::Borrowed(state), RunInput::Resume)
     }
 
-    fn new(state: StateRef<'a>, input: RunInput) -> Self {
+    fn new(mut state: StateRef<'a>, input: RunInput) -> Self {
         let anew = matches!(input, RunInput::Say(_));
-        let budget = match (&state, anew) {
+        let budget = match (&mut state, anew) {
             (StateRef::Borrowed(state), true) => state.spending.budget_of_run(&state.agent),
             (StateRef::Borrowed(state), false) => state.spending.budget_of_last_run(),
             (StateRef::Owned(state), _) => state.spending.budget_of_run(&state.agent),
@@ -551,7 +551,7 @@ async fn run_in_call(
                 Box::pin(call.handle_run_end(&ended, &state, true)).await;
                 return ended;
             }
-            Ok(ChildState::Interrupted(state)) => {
+            Ok(ChildState::Interrupted(mut state)) => {
                 (begins.input, begins.anew) = (RunInput::Resume, false);
                 begins.budget = state.spending.budget_of_last_run();
                 if let Some(budget) = call.budget() {

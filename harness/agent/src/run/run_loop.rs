@@ -51,7 +51,9 @@ impl RunDriver<'_> {
                 self.end.begun = true;
                 self.emit(Event::RunStarted { said: said.as_ref() });
                 self.emit_withdrawn();
-                self.emit_earlier_waits().await;
+                if self.state.machine.waiting().next().is_some() {
+                    Box::pin(self.emit_earlier_waits()).await;
+                }
                 self.drive_to_end().await
             }
             Err(error) => self.fail(error),
@@ -71,6 +73,9 @@ impl RunDriver<'_> {
         let (usage, _) = self.used();
         self.trace_end(outcome);
         let result = self.result(outcome);
+        if outcome == Outcome::Answered {
+            self.state.spending.rest();
+        }
         let reason = result.as_ref().err().map(Stopped::reason_for_watchers);
         self.emit(Event::RunEnded { outcome, usage: &usage, reason: reason.as_deref() });
         result
@@ -121,14 +126,14 @@ impl RunDriver<'_> {
         if let RunInput::Resume = input {
             check_output_spec(self.state)?;
         }
-        let limits = anew.then(|| Box::new(self.state.spending.guard.run_limits()));
+        let limits = anew.then(|| Box::new(self.state.spending.guard().run_limits()));
         match input {
             RunInput::Say(message) => {
                 self.check_speaker()?;
                 message.check_sendable()?;
                 // Open calls of the previous run do not run any more.
                 if self.state.machine.is_going() {
-                    self.find_out_first().await?;
+                    Box::pin(self.find_out_first()).await?;
                     self.settle()?;
                 }
                 self.state.record(&Fact::UserSaid { message, limits })?;
@@ -228,7 +233,7 @@ impl RunDriver<'_> {
         if !self.state.is_behind() {
             return outcome;
         }
-        let written = match timeout(LAST_WRITE, self.state.save()).await {
+        let written = match timeout(LAST_WRITE, Box::pin(self.state.save())).await {
             Ok(written) => written,
             Err(_) => Err(Error::new(
                 ErrorKind::Journal,
@@ -266,6 +271,8 @@ impl RunDriver<'_> {
         }
     }
 
+    /// Does one action after the other. The futures of actions that are rare or do not wait for the model are boxed: a
+    /// future has room for the largest action in it, and most runs wait for the model most of the time.
     async fn run_to_end(&mut self) -> Outcome {
         loop {
             self.warn();
@@ -297,7 +304,7 @@ impl RunDriver<'_> {
                 continue;
             }
             let done = match step {
-                RunStep::Move(due) => edit_context(self, due).await,
+                RunStep::Move(due) => Box::pin(edit_context(self, due)).await,
                 RunStep::Ask => self.ask().await,
                 RunStep::Stop(cause) => self.record_interrupt(cause),
                 RunStep::Decide { calls, surplus } => match self.refuse(&surplus) {
@@ -307,12 +314,12 @@ impl RunDriver<'_> {
                 RunStep::Run(calls) => self.call(&calls).await,
                 // Calls that started early have to end before the other calls start.
                 RunStep::AwaitResults => self.call(&[]).await,
-                RunStep::FindOut(calls) => match self.find_out(&calls).await {
+                RunStep::FindOut(calls) => match Box::pin(self.find_out(&calls)).await {
                     Ok(Some(cause)) => self.record_interrupt(cause),
                     found => found.map(drop),
                 },
                 RunStep::AwaitAnswers => return Outcome::Waiting,
-                RunStep::Check => check_answer(self).await,
+                RunStep::Check => Box::pin(check_answer(self)).await,
                 RunStep::Settle => self.settle(),
                 // Calls of an answer may have started early, even if the answer itself was not recorded.
                 RunStep::Finish(outcome) => match self.settle() {
@@ -333,7 +340,7 @@ impl RunDriver<'_> {
 
     /// Reports limits that are near or cannot be enforced.
     fn warn(&mut self) {
-        for warning in self.state.spending.guard.warnings() {
+        for warning in self.state.spending.guard().warnings() {
             self.report_warning(&warning);
         }
     }
@@ -371,10 +378,10 @@ impl RunDriver<'_> {
             answered: outcome == Outcome::Answered,
             turns,
             usage,
-            cost: self.state.spending.guard.cost(),
+            cost: self.state.spending.cost(),
         };
         self.state.tracer.end(ended);
-        self.state.spending.guard.ended();
+        self.state.spending.guard().ended();
         self.end.ended = true;
     }
 
@@ -422,8 +429,8 @@ impl RunDriver<'_> {
             if self.end.begun { machine.begun_at() } else { transcript.messages().len() };
         let mut run_record = RunRecord::of(transcript, begun_at);
         (run_record.usage, run_record.turns) = self.used();
-        run_record.cost = self.state.spending.guard.cost();
-        run_record.spent = self.state.spending.guard.budget().spent();
+        run_record.cost = self.state.spending.cost();
+        run_record.spent = self.state.spending.guard().budget().spent();
         run_record.context = self.request.context;
         run_record.provenances = machine.provenances().clone();
         run_record.trace = self.state.tracer.run();
@@ -506,8 +513,8 @@ impl Drop for RunDriver<'_> {
         self.state.options = None;
         self.state.has_waited |= self.state.machine.next() == Action::AwaitAnswers;
         self.state.spending.clock.stop();
-        if let Some((guard, clock)) = self.end.before.take().filter(|_| !self.end.begun) {
-            (self.state.spending.guard, self.state.spending.clock) = (guard, clock);
+        if let Some(before) = self.end.before.take().filter(|_| !self.end.begun) {
+            self.state.spending.restore(before);
         }
     }
 }

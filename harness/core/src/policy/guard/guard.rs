@@ -514,6 +514,7 @@ impl RunGuard {
         let calls =
             message.calls().map(|call| OfAnswer { call: HashedCall::of(call.clone()), end: None });
         self.calls = calls.collect();
+        self.calls.shrink_to_fit();
         let ids = self.calls.iter().map(|it| it.call.id().to_owned());
         self.places = ids.zip(0..).collect();
         self.open = self.calls.len();
