@@ -1,6 +1,6 @@
 //! Traces of a conversation in a journal. Without a subscriber, no clock is read and no data is prepared.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use super::{durable::is_answer, state::ConversationState};
 use crate::Machine;
@@ -14,7 +14,7 @@ use harness_core::{
 /// Maps the id of each waiting call to what the call waits for and to the beginning of the wait, in
 /// milliseconds since 1970.
 #[derive(Clone, Default)]
-pub(crate) struct CallWaitTimes(BTreeMap<String, (WaitsFor, u64)>);
+pub(crate) struct CallWaitTimes(HashMap<String, (WaitsFor, u64)>);
 
 impl CallWaitTimes {
     /// Updates the waits with a fact that was written at the time `at`. Returns the wait that begins or ends
@@ -74,7 +74,7 @@ impl ConversationState {
         let answers: Vec<(Fact, u64)> = answers.collect();
         let mut ended: HashSet<&str> =
             answers.iter().filter_map(|(it, _)| call_of_ended_wait(it)).collect();
-        let mut wait_times = BTreeMap::new();
+        let mut wait_times = HashMap::new();
         for envelope in facts.iter().rev() {
             if ended.is_empty() {
                 break;

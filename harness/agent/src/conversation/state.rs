@@ -30,7 +30,7 @@ use harness_core::{
     journal::{Decision, Envelope, Fact},
     message::{Message, ToolCall, Transcript},
     policy::Budget,
-    provider::{ContextMeter, ToolChoice},
+    provider::{ContextMeter, ContextTokens, ToolChoice},
     tool::{READ_RESULT, SharedValues, ToolRegistry},
     trace::Tracer,
 };
@@ -284,6 +284,14 @@ impl ConversationState {
     pub(crate) fn sent_view(&self) -> ContextView<'_> {
         let (provider, model) = self.agent.provider_and_model();
         self.machine.sent_view_for(provider, model)
+    }
+
+    /// Estimates the tokens of the request that is sent now, by part.
+    pub(crate) fn estimate_request(&mut self) -> ContextTokens {
+        let mut gauge = self.requests.gauge;
+        let tokens = gauge.estimate_request(self.sent_view());
+        self.requests.gauge = gauge;
+        tokens
     }
 
     /// Resets the estimate, because the messages that are sent have changed.

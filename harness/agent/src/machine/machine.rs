@@ -1,7 +1,10 @@
 //! The loop as a pure machine: it takes facts and returns the next action. It has no clock, no random numbers,
 //! no socket and no log, so every behaviour of the loop can be tested with a table.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::HashSet,
+    sync::{Arc, LazyLock},
+};
 
 use super::{
     action::Action,
@@ -80,6 +83,12 @@ impl Machine {
     /// A conversation without messages. The machine knows no limits: when a guard stops a run, the stop is
     /// recorded as a fact.
     pub fn new() -> Self {
+        // All conversations share the empty values until they change them.
+        static EMPTY: LazyLock<Machine> = LazyLock::new(Machine::empty);
+        EMPTY.clone()
+    }
+
+    fn empty() -> Self {
         Self {
             transcript: Transcript::default(),
             phase: RunPhase::Ended(None),

@@ -518,7 +518,10 @@ impl<'a> IntoFuture for Run<'a> {
         let Self { mut state, input, watch, stops, tool_time, budget, anew, options, call } = self;
         let begins = PreparedRun { input, watch, stops, tool_time, budget, anew, options };
         match call {
-            None => Box::pin(async move { start_run(state.state(), begins).await }),
+            None => Box::pin(async move {
+                let (mut run, input, anew) = start_run(state.state(), begins);
+                run.drive(input, anew).await
+            }),
             Some(call) => Box::pin(run_in_call(state, begins, call)),
         }
     }
@@ -573,7 +576,10 @@ async fn run_in_call(
     begins.stops.now = begins.stops.now.child_token();
     let now = begins.stops.now.clone();
     let _stopped = OnCancel::new(&call.stop, move || now.cancel());
-    let ended = start_run(state.state(), begins).await;
+    let ended = {
+        let (mut run, input, anew) = start_run(state.state(), begins);
+        run.drive(input, anew).await
+    };
     Box::pin(call.handle_run_end(&ended, state.state(), is_kept)).await;
     ended
 }
@@ -589,14 +595,16 @@ struct PreparedRun<'a> {
     options: Option<Box<RunOptions>>,
 }
 
-async fn start_run(
-    state: &mut ConversationState,
-    begins: PreparedRun<'_>,
-) -> Result<Reply, Stopped> {
+/// The driver of the run, the run's input, and whether the run counts its spending from zero. Not a future of its own,
+/// which would hold these parts a second time.
+fn start_run<'a>(
+    state: &'a mut ConversationState,
+    begins: PreparedRun<'a>,
+) -> (RunDriver<'a>, RunInput, bool) {
     let PreparedRun { input, watch, stops, tool_time, budget, anew, options } = begins;
     state.set_options(options);
     let before = state.spending.begin_run(&state.agent, budget, anew);
-    RunDriver::new(state, watch, stops, tool_time).after(before).drive(input, anew).await
+    (RunDriver::new(state, watch, stops, tool_time).after(before), input, anew)
 }
 
 impl fmt::Debug for Run<'_> {

@@ -114,7 +114,9 @@ impl RunDriver<'_> {
             near.iter().for_each(|warning| self.report_warning(warning));
             let outcome = match evaluated {
                 Ok(ApprovalOutcome::NeedsPerson(question, review)) => {
-                    let Some(outcome) = self.ask_person(call, &question, review).await? else {
+                    // Boxed, because this future is large and rarely needed.
+                    let asked = Box::pin(self.ask_person(call, &question, review));
+                    let Some(outcome) = asked.await? else {
                         return Ok(());
                     };
                     outcome

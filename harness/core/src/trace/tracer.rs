@@ -554,6 +554,10 @@ impl Tracer {
         };
         self.trace.write(&event);
         if self.runs || self.events.len() < BEFORE {
+            if self.events.is_empty() {
+                // Until its first answer, a run has three events.
+                self.events.reserve_exact(3);
+            }
             self.events.push(event);
         }
     }

@@ -127,12 +127,12 @@ impl Budget {
     /// Fails if the cost limit of this budget, or of a budget around it, is below 0 or not a number.
     #[doc(hidden)]
     pub fn check(&self) -> Result<(), Error> {
-        self.nodes().iter().try_for_each(|node| node.lock().limits.check())
+        self.nodes().iter().try_for_each(|node| node.lock().limits().check())
     }
 
     /// The limits of this budget, without the limits of outer budgets.
     pub(super) fn limits(&self) -> Limits {
-        self.0.lock().limits.clone()
+        self.0.lock().limits()
     }
 
     /// Creates the budget of a run with these limits in this conversation.
@@ -193,7 +193,8 @@ impl Budget {
         let (mut calls, mut input, mut output, mut cost) = (None, None, None, None);
         for node in self.nodes() {
             let state = node.lock();
-            let BudgetState { limits, sum, aside, .. } = &*state;
+            let BudgetState { sum, aside, .. } = &*state;
+            let limits = state.limits();
             let called = sum.tool_calls.saturating_add(*aside);
             let known = |used: Option<u64>| used.or((sum.turns == 0).then_some(0));
             let of_tokens =
@@ -221,6 +222,9 @@ impl Budget {
     pub fn within(&self, outer: &Self) {
         let others = outer.nodes();
         let mut state = self.0.lock();
+        if state.above.is_empty() {
+            state.above.reserve_exact(others.len());
+        }
         for node in others {
             if !Arc::ptr_eq(&node, &self.0) && !state.is_within(&node) {
                 state.above.push(node);
