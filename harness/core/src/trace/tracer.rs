@@ -58,7 +58,6 @@ pub struct Tracer {
 }
 
 /// What the events of a run need from earlier events of the run.
-#[derive(Default)]
 pub(super) struct TracedRun {
     secrets: Redactor,
     turn: u32,
@@ -71,6 +70,21 @@ pub(super) struct TracedRun {
     pub(super) tools: HashMap<String, String>,
     /// The pending journal operation.
     pub(super) operation: Option<PendingOperation>,
+}
+
+impl TracedRun {
+    fn new(secrets: Redactor) -> Self {
+        Self {
+            secrets,
+            turn: 0,
+            context: ContextTokens::default(),
+            response: None,
+            answer_way: None,
+            ran: HashMap::new(),
+            tools: HashMap::new(),
+            operation: None,
+        }
+    }
 }
 
 impl fmt::Debug for Tracer {
@@ -95,9 +109,7 @@ impl Tracer {
 
     pub(super) fn now(&mut self) -> &mut TracedRun {
         let Self { now, trace, .. } = self;
-        now.get_or_insert_with(|| {
-            Box::new(TracedRun { secrets: trace.redactor(), ..TracedRun::default() })
-        })
+        now.get_or_insert_with(|| Box::new(TracedRun::new(trace.redactor())))
     }
 
     /// The text for the trace, without secrets: see [`Redactor::hide`].
@@ -248,7 +260,7 @@ impl Tracer {
             return SpanScope::default();
         };
         let words = self.trace.has_content_in_spans();
-        let words = words.then(|| (self.now().secrets.clone(), self.name(call.name())));
+        let words = words.then(|| Box::new((self.now().secrets.clone(), self.name(call.name()))));
         SpanScope { scope: Some(scope), words }
     }
 

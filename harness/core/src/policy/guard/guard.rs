@@ -85,10 +85,10 @@ pub struct RunGuard {
     /// Whether a request to the model is in progress.
     asking: bool,
     /// The last price look-up of this run.
-    known: Option<PricedModel>,
+    known: Option<Box<PricedModel>>,
     /// The last price look-up before this run, as a cache. An interrupted answer of this run is not charged at this
     /// price.
-    known_before: Option<PricedModel>,
+    known_before: Option<Box<PricedModel>>,
     /// The number of calls that the run has reserved and that have not started.
     aside: u32,
     /// The calls of the last answer, in order.
@@ -461,7 +461,7 @@ impl RunGuard {
     /// The price of this model at this provider. `asked` is the requested model if its name differs. The last price
     /// is cached, since most look-ups repeat.
     fn price(&mut self, provider: &str, model: &str, asked: Option<&str>) -> Option<Price> {
-        let is_it = |known: &&PricedModel| {
+        let is_it = |known: &&Box<PricedModel>| {
             (known.provider.as_str(), known.model.as_str()) == (provider, model)
                 && known.asked.as_deref() == asked
         };
@@ -474,8 +474,8 @@ impl RunGuard {
         }
         let price = self.models.price(provider, model, asked);
         let asked = asked.map(str::to_owned);
-        self.known =
-            Some(PricedModel { provider: provider.into(), model: model.into(), asked, price });
+        let (provider, model) = (provider.to_owned(), model.to_owned());
+        self.known = Some(Box::new(PricedModel { provider, model, asked, price }));
         price
     }
 
