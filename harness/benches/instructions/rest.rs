@@ -2,7 +2,9 @@
 //! of the messages count too, and are the same in each measurement.
 
 use std::{
-    future::Future as _, mem::forget, process::exit, task::Context, task::Poll, task::Waker,
+    mem::forget,
+    process::exit,
+    task::{Context, Poll, Waker},
 };
 
 use futures_util::{StreamExt as _, stream};

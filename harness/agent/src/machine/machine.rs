@@ -180,7 +180,7 @@ impl Machine {
             RunPhase::Checking => Action::CheckAnswer,
             RunPhase::Calling(calling) => match calling.then {
                 AfterCalls::End(_) => Action::Settle,
-                _ => calling.next(),
+                AfterCalls::Ask => calling.next(),
             },
         }
     }

@@ -461,14 +461,14 @@ impl RunGuard {
     /// The price of this model at this provider. `asked` is the requested model if its name differs. The last price
     /// is cached, since most look-ups repeat.
     fn price(&mut self, provider: &str, model: &str, asked: Option<&str>) -> Option<Price> {
-        let is_it = |known: &&Box<PricedModel>| {
+        let is_it = |known: &&PricedModel| {
             (known.provider.as_str(), known.model.as_str()) == (provider, model)
                 && known.asked.as_deref() == asked
         };
-        if let Some(known) = self.known.as_ref().filter(is_it) {
+        if let Some(known) = self.known.as_deref().filter(is_it) {
             return known.price;
         }
-        if self.known_before.as_ref().filter(is_it).is_some() {
+        if self.known_before.as_deref().filter(is_it).is_some() {
             self.known = self.known_before.take();
             return self.known.as_ref().and_then(|known| known.price);
         }
