@@ -9,4 +9,5 @@ mod powers;
 mod provenance;
 mod repeated_calls;
 mod repetitions;
+mod rest;
 mod retry_functions;

@@ -10,13 +10,14 @@ use crate::{
     ui_message,
     ui_message::every_kind,
 };
-use futures_util::{FutureExt as _, StreamExt as _};
+use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture};
 use harness::{
-    Agent, Error, ErrorKind, Event, StopReason,
+    Agent, Error, ErrorKind, Event, Permissions, SideEffect, SideEffects, StopReason, Tool,
     agent::{Chats, Numbered},
-    journal::MemoryJournal,
+    journal::{Envelope, Fact, Head, Journal as _, MemoryJournal},
     policy::ApprovalRequest,
     testing::{Gate, ScriptedProvider, reply},
+    tool::Reconciled,
     tools,
     web::{
         ClientAnswer, ClientDecision, RunsSoFar, ag_ui::AgUiStream, answer_waiting, public_event,
@@ -357,6 +358,35 @@ async fn a_call_waits_no_more_if_the_user_says_something_new() {
         let text = json!(messages).to_string();
         assert!(!text.contains("requested"), "{messages:#?}");
         assert_eq!(text.matches("\"data-withdrawn\"").count(), 2, "{messages:#?}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_was_in_doubt_and_has_succeeded_is_shown_so_behind_a_new_message() {
+    let network = SideEffects::of(&[SideEffect::Network]);
+    let pays = |_, _| Box::pin(async { Ok("paid".into()) }) as BoxFuture<'_, _>;
+    let pay = Tool::new("pay", "Pays.", json!({"type": "object"}), network, pays)
+        .with_reconcile(|_, _| Box::pin(async { Ok(Reconciled::Happened("paid".into())) }));
+    let model = ScriptedProvider::answering(|request| match request.messages().len() {
+        1 => reply().call("pay", json!({})),
+        _ => reply().text("Gladly."),
+    });
+    let agent = Agent::builder(model).tools([pay]).permissions(Permissions::allow_all());
+    let agent = agent.build().expect("an agent");
+    let (whole, journal) = (MemoryJournal::new(), MemoryJournal::new());
+    agent.open(&whole, "c").await.expect("new").send("Pay.").await.expect("an answer");
+    // Its process ends while the call runs.
+    let facts = whole.read("c", 0).await.expect("facts").facts;
+    let starts = |it: &Envelope| matches!(it.fact(), Ok(Fact::CallStarted { .. }));
+    let at = facts.iter().position(starts).expect("a call");
+    journal.append("c", Head::default(), &facts[..=at]).await.expect("new");
+    let chats = Chats::new(&agent, &journal);
+    chats.send("c", "Thanks.").await.expect("a run").finish().await.expect("an answer");
+    for messages in [loaded(&chats).await, loaded(&Chats::new(&agent, &journal)).await] {
+        let parts = messages[1]["parts"].as_array().expect("parts");
+        let call = parts.iter().find(|part| part.get("toolCallId").is_some()).expect("a call");
+        let shown = (&call["state"], &call["output"]);
+        assert_eq!(shown, (&json!("output-available"), &json!("paid")), "{messages:#?}");
     }
 }
 

@@ -72,7 +72,7 @@ fn said(wire: &str, model: &str, block: Block) -> Result<Vec<Value>, String> {
     let asked = transcript([Message::new(Role::User, [Block::text("See:"), block])]);
     let body = encoded(wire, model, &asked, None).map_err(|err| {
         assert!(err.is_content() && err.kind() == ErrorKind::Content && !err.is_retryable());
-        err.message().to_owned()
+        err.to_string()
     })?;
     let list = if wire == "responses" { &body["input"] } else { &body["messages"] };
     Ok(match &list[0]["content"] {

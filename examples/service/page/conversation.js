@@ -104,9 +104,11 @@ export class Conversation {
       // The user has said something new, so a call of an earlier message waits no more.
       case "data-withdrawn":
         for (const part of this.messages.flatMap((it) => it.parts)) {
-          if (`${part.toolCallId}/`.startsWith(`${data.call}/`) && ["input-available", "approval-requested"].includes(part.state)) {
-            Object.assign(part, { state: "output-error", errorText: data.text });
-          }
+          const isOpen = ["input-streaming", "input-available", "approval-requested"].includes(part.state);
+          if (!isOpen || !`${part.toolCallId}/`.startsWith(`${data.call}/`)) continue;
+          // A call that was in doubt can have turned out well.
+          const isDone = part.toolCallId === data.call && "output" in data;
+          Object.assign(part, isDone ? { state: "output-available", output: data.output } : { state: "output-error", errorText: data.text });
         }
         return;
       case "data-of-agent": {

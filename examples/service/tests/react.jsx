@@ -11,15 +11,17 @@ const transport = new DefaultChatTransport({ api: '/api/chat' });
 // Sends each answer when it is given, and once: see the guide.
 const sent = new Set();
 const sendAutomaticallyWhen = ({ messages }) => {
-  const { parts } = messages.at(-1) ?? { parts: [] };
+  const { parts } = messages.findLast((message) => message.role === 'assistant') ?? { parts: [] };
   const asked = parts.flatMap((part) => (part.type === 'data-waiting' && part.data.id) || []);
   const answered = parts.map((part) => (part.state === 'approval-responded' ? part.approval.id : part.output?.form));
   const fresh = asked.filter((id) => answered.includes(id) && !sent.has(id));
   return fresh.map((id) => sent.add(id)).length > 0;
 };
+// After a request that has failed, an answer can be given again.
+const onError = () => sent.clear();
 
 function useService() {
-  const chat = useChat({ id, transport, sendAutomaticallyWhen });
+  const chat = useChat({ id, transport, sendAutomaticallyWhen, onError });
   // What the server has is what is shown, also what other tabs have said, and what was answered while the server was away.
   const load = useEffectEvent(async (signal) => {
     const response = await fetch(`/api/chat/${id}`, { signal }).catch(() => undefined);

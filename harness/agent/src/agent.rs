@@ -79,7 +79,7 @@ struct AgentInner {
     prefix_policy: PrefixPolicy,
     /// What all conversations of the agent together have spent and may still spend.
     budget: Budget,
-    trace: Trace,
+    trace: Arc<Trace>,
     secrets: Secrets,
     /// The token count of the system prompt and the tools, which are part of every request.
     meter: ContextMeter,
@@ -160,7 +160,7 @@ impl Agent {
         &self.0.run_limits
     }
 
-    pub(super) fn trace(&self) -> &Trace {
+    pub(super) fn trace(&self) -> &Arc<Trace> {
         &self.0.trace
     }
 
@@ -705,7 +705,7 @@ impl AgentBuilder {
             run_limits,
             prefix_policy,
             budget: Budget::of_agent(limits),
-            trace: trace.knowing(&secrets),
+            trace: Arc::new(trace.knowing(&secrets)),
             secrets,
             meter,
             window,

@@ -9,6 +9,8 @@
 //! name selects the cases whose names contain it. Without valgrind, or with another toolchain, the command compares
 //! nothing and prints a note.
 //!
+//! The cases in `rest` are not instructions, but the bytes that a conversation holds.
+//!
 //! The command then checks the cases in `growth`, with any toolchain: the cost at twice the size must be at most a bit
 //! more than twice the cost.
 
@@ -47,6 +49,7 @@ mod growth;
 mod one_pass;
 #[path = "../rendered/mod.rs"]
 mod rendered;
+mod rest;
 #[path = "../shapes/mod.rs"]
 mod shapes;
 
@@ -140,11 +143,17 @@ fn main() -> ExitCode {
     if !comparable && !write {
         println!("not compared: the figures are of {of}, this is {toolchain}");
     }
-    let cases = CASES.iter().filter(|case| wanted.is_none_or(|wanted| case.contains(wanted)));
+    let cases = CASES
+        .iter()
+        .chain(rest::CASES)
+        .filter(|case| wanted.is_none_or(|wanted| case.contains(wanted)));
     let cases: Vec<String> = cases.map(|case| (*case).to_owned()).collect();
+    let resting = cases.iter().filter(|case| rest::CASES.contains(&case.as_str())).count();
+    let (counted, resting) = cases.split_at(cases.len() - resting);
     // Each half of the cases runs in a separate process.
-    let (one, two) = cases.split_at(cases.len() / 2);
-    let figures = at_once([one, two], measure).concat();
+    let (one, two) = counted.split_at(counted.len() / 2);
+    let mut figures = at_once([one, two], measure).concat();
+    figures.extend(resting.iter().map(|case| bytes_of_each(case)));
     println!("{:<24} {:>14} {:>9} {:>12}", "case", "instructions", "growth", "allocations");
     let (mut grown, mut above_best) = (Vec::new(), Vec::new());
     for (case, now) in cases.iter().zip(figures) {
@@ -247,6 +256,13 @@ fn in_place(wanted: Option<&str>) -> Vec<String> {
         }
     }
     more
+}
+
+/// The bytes that each conversation of a case holds, in the place of instructions.
+fn bytes_of_each(case: &str) -> Figures {
+    let sized = [1, 2].map(|times| format!("{case}/{}", times * rest::CONVERSATIONS));
+    let [(_, one), (_, two)] = at_once([&sized[0], &sized[1]], |case| memory(case));
+    Figures { instructions: two.saturating_sub(one) / rest::CONVERSATIONS, allocations: 0 }
 }
 
 /// The number of bytes that a case uses at its peak, and at its end.
@@ -559,6 +575,7 @@ fn run_case(case: &str) {
             let runtime = runtime();
             twice(|| agents::looks_up(&runtime, &agent, how));
         }
+        ["rest", how, size] => rest::run(how, size.parse().expect("a size")),
         ["grow", case @ .., size] => growth::run(case, size.parse().expect("a size")),
         _ => panic!("no case is called `{case}`"),
     }

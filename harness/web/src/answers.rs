@@ -112,7 +112,7 @@ pub async fn resume_answered(
         first.as_ref().map(|it| it.event.as_event())
         && !before.transcript().messages().iter().any(|message| message.id() == said.id())
     {
-        let what = "the answer came too late: a new message came first, so the call does not run";
+        let what = "the answer came too late: a new message came first";
         return Err(Error::new(ErrorKind::NotWaiting, what));
     }
     Ok(run)

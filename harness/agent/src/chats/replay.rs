@@ -176,7 +176,7 @@ impl FactReplay {
     }
 
     fn tell_end(&mut self, outcome: Outcome) {
-        let (usage, spent) = (self.machine.usage(), self.spending.guard.budget().spent());
+        let (usage, spent) = (self.machine.usage(), self.spending.spent_by_run());
         let failure = self.failure.as_deref().filter(|_| outcome == Outcome::Failed);
         let reason = reason(outcome, self.limit, failure);
         let (usage, spent, reason) = (&usage, &spent, reason.as_deref());

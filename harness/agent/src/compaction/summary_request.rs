@@ -194,7 +194,7 @@ async fn read_summary(
         SummaryForm::Vendor => (none, None),
     };
     let as_count = |tokens: u64| u32::try_from(tokens).unwrap_or(u32::MAX);
-    run.state.spending.guard.begin_request();
+    run.state.spending.guard().begin_request();
     let offered_tools = run.state.offered_tools();
     let prefix = run.state.prefix_so_far();
     let RunDriver {
@@ -259,7 +259,7 @@ async fn read_summary(
     if how == SummaryForm::Vendor {
         request = request.with_summary_wanted();
     }
-    let answer = summary.answer.insert(Accumulator::default());
+    let answer = summary.answer.insert(Box::default());
     let mut answering = ProviderStream::of(agent.provider(), request);
     let secrets = agent.secrets();
     let mut reader = SummaryReader { tracer: &mut state.tracer, watch, secrets, answer };

@@ -226,7 +226,7 @@ pub(crate) fn refuse_copy(run: &mut RunDriver<'_>, call: &ToolCall) -> Result<bo
     let text = copied_line_notice(&argument, name.as_deref());
     let tools = run.state.agent.tools();
     let result = tools.readable_now(call.id(), CallOutcome::NotStarted, vec![text.into()]);
-    let result = run.state.spending.guard.noted(call, result);
+    let result = run.state.spending.guard().noted(call, result);
     run.emit(Event::ToolResult { call, result: &result, elapsed: Duration::ZERO });
     run.record_result(result)?;
     Ok(true)

@@ -3,7 +3,9 @@
 use std::{fmt, sync::Arc};
 
 use super::{blocking::block_on, inbox::Inbox, open::open_conversation, state::ConversationState};
-use crate::{Agent, Answer, Grant, Provenance, Reply, Run, Stopped, output::typed::answered};
+use crate::{
+    Action, Agent, Answer, Grant, Outcome, Provenance, Reply, Run, Stopped, output::typed::answered,
+};
 use harness_core::{
     error::{Error, ErrorKind},
     journal::{Fact, Journal},
@@ -279,7 +281,10 @@ impl Agent {
         journal: Arc<dyn Journal>,
         conversation: &str,
     ) -> Result<Chat, Error> {
-        let state = open_conversation(self, journal, conversation).await?;
+        let mut state = open_conversation(self, journal, conversation).await?;
+        if state.machine.next() == Action::Finish(Outcome::Answered) {
+            state.spending.rest();
+        }
         Ok(Chat { state })
     }
 

@@ -1,7 +1,7 @@
 //! Writes the facts of a conversation, and applies the answers that other writers have written meanwhile.
 
 use super::{
-    durable::{DurableState, WriteOutcome, guarded, is_answer},
+    durable::{WriteOutcome, guarded, is_answer},
     spilling::LargeResultStore,
     state::ConversationState,
 };
@@ -110,9 +110,14 @@ impl ConversationState {
     /// Applies facts by which other writers have answered waiting calls. In the journal, these facts come
     /// before the pending facts.
     pub(crate) async fn apply_external(&mut self, envelopes: Vec<Envelope>) -> Result<(), Error> {
-        if envelopes.is_empty() {
-            return Ok(());
+        match envelopes.is_empty() {
+            true => Ok(()),
+            // Boxed, because this future is large and rarely needed.
+            false => Box::pin(self.apply_answers(envelopes)).await,
         }
+    }
+
+    async fn apply_answers(&mut self, envelopes: Vec<Envelope>) -> Result<(), Error> {
         self.apply_written_answers();
         let Some(durable) = &mut self.durable else { return Ok(()) };
         let facts: Result<Vec<Fact>, Error> = envelopes.iter().map(Envelope::fact).collect();
@@ -185,7 +190,7 @@ impl ConversationState {
             let over = self.machine.waiting().find(|(_, wait)| is_over(wait));
             let Some((call, _)) = over else { return Ok(()) };
             let resolution = CallResolution::Expire(call.id().to_owned());
-            match self.resolve_call(&resolution).await {
+            match Box::pin(self.resolve_call(&resolution)).await {
                 Err(error) if error.kind() == ErrorKind::NotWaiting => {}
                 ended => ended?,
             }
@@ -218,7 +223,7 @@ impl ConversationState {
 
     /// The number of facts in the journal when this process last wrote or read it.
     pub(crate) fn written(&self) -> u64 {
-        self.durable.as_ref().map_or(0, DurableState::written)
+        self.durable.as_ref().map_or(0, |durable| durable.written())
     }
 
     /// Writes all pending facts, then reads and applies the answers that other writers have written meanwhile.
@@ -259,12 +264,12 @@ impl ConversationState {
 
     /// Whether some facts are not written yet.
     pub(crate) fn is_behind(&self) -> bool {
-        self.durable.as_ref().is_some_and(DurableState::is_behind)
+        self.durable.as_ref().is_some_and(|durable| durable.is_behind())
     }
 
     /// Whether another owner has continued the conversation, so that no more facts can be written here.
     pub(crate) fn is_lost(&self) -> bool {
-        self.durable.as_ref().is_some_and(DurableState::is_lost)
+        self.durable.as_ref().is_some_and(|durable| durable.is_lost())
     }
 
     /// The name of the conversation in its journal. `None` if it has no journal.
@@ -288,7 +293,7 @@ impl ConversationState {
 
     /// How many facts there are, written or pending. 0 without a journal.
     pub(crate) fn facts(&self) -> u64 {
-        self.durable.as_ref().map_or(0, DurableState::count)
+        self.durable.as_ref().map_or(0, |durable| durable.count())
     }
 
     /// Writes the pending facts, unless the conversation was only opened and nothing else has happened.

@@ -36,7 +36,7 @@ pub(crate) async fn open_conversation(
     count_agents(&mut state, &journal, &id).await?;
     state.count_for_agent();
     state.tracer = tracer;
-    state.durable = Some(DurableState::new(journal, id, head, Some(hold)));
+    state.durable = Some(Box::new(DurableState::new(journal, id, head, Some(hold))));
     state.tracer.add_open_calls(state.machine.open_calls());
     state.trace_answers(&facts);
     state.approvals.calls_from_previous_process =

@@ -122,7 +122,7 @@ impl PastRun {
             answered: outcome == Outcome::Answered,
             turns: self.machine.turns(),
             usage: self.machine.usage(),
-            cost: self.spending.guard.cost(),
+            cost: self.spending.cost(),
         }
     }
 
@@ -148,7 +148,7 @@ impl<'a> PastTrace<'a> {
     ) -> Result<bool, Error> {
         let (agent, trace, at) = match self.called_agent(facts) {
             Some(called) => called,
-            None if is_first => (self.agent, self.agent.trace().clone(), 0),
+            None if is_first => (self.agent, Trace::clone(self.agent.trace()), 0),
             None => return Ok(false),
         };
         self.agents.insert(name.to_owned(), (agent, trace.clone()));

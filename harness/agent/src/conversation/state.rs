@@ -1,7 +1,7 @@
 //! The state of a conversation: what follows from its facts, its spending, its options and its trace. This file
 //! does no I/O: `journaling` writes the facts.
 
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use harness_schema::SchemaCache;
 
@@ -30,7 +30,7 @@ use harness_core::{
     journal::{Decision, Envelope, Fact},
     message::{Message, ToolCall, Transcript},
     policy::Budget,
-    provider::{ContextMeter, ToolChoice},
+    provider::{ContextMeter, ContextTokens, ToolChoice},
     tool::{READ_RESULT, SharedValues, ToolRegistry},
     trace::Tracer,
 };
@@ -41,7 +41,7 @@ pub(crate) struct ConversationState {
     pub(crate) machine: Machine,
     pub(crate) spending: ConversationSpending,
     /// The connection to the journal, if the conversation has one.
-    pub(crate) durable: Option<DurableState>,
+    pub(crate) durable: Option<Box<DurableState>>,
     /// Answers that the machine has applied. The journal may lack these answers, because the write may have
     /// failed.
     pub(crate) unwritten: Vec<Envelope>,
@@ -54,7 +54,7 @@ pub(crate) struct ConversationState {
     pub(crate) approvals: ApprovalState,
     /// The numbers of the late ends that this conversation has recorded. A late end is the end of a call that
     /// was stopped but went on.
-    pub(crate) recorded_ends: HashSet<u64>,
+    pub(crate) recorded_ends: BTreeSet<u64>,
     /// The values that the conversation shares with its tools.
     pub(crate) values: Option<SharedValues>,
     pub(crate) options: Option<Box<RunOptions>>,
@@ -86,7 +86,7 @@ impl ConversationState {
             tracer,
             requests,
             approvals: ApprovalState::default(),
-            recorded_ends: HashSet::new(),
+            recorded_ends: BTreeSet::new(),
             values: None,
             options: None,
             wait_times: CallWaitTimes::default(),
@@ -266,7 +266,7 @@ impl ConversationState {
             );
             return Err(Error::new(ErrorKind::Configuration, why));
         }
-        self.spending.guard.budget().check()?;
+        self.spending.guard().budget().check()?;
         let brought = self.options.as_ref().map(|options| &options.values);
         let given = [brought, self.values.as_ref()];
         self.agent.check_state(|id| given.iter().flatten().any(|values| values.has(id)))
@@ -282,6 +282,14 @@ impl ConversationState {
     pub(crate) fn sent_view(&self) -> ContextView<'_> {
         let (provider, model) = self.agent.provider_and_model();
         self.machine.sent_view_for(provider, model)
+    }
+
+    /// Estimates the tokens of the request that is sent now, by part.
+    pub(crate) fn estimate_request(&mut self) -> ContextTokens {
+        let mut gauge = self.requests.gauge;
+        let tokens = gauge.estimate_request(self.sent_view());
+        self.requests.gauge = gauge;
+        tokens
     }
 
     /// Resets the estimate, because the messages that are sent have changed.

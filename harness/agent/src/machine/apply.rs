@@ -122,7 +122,9 @@ impl Machine {
         }
         self.untouched = false;
         self.compacting = match fact {
-            Fact::CompactionStarted { provider, model } => Some((provider.clone(), model.clone())),
+            Fact::CompactionStarted { provider, model } => {
+                Some(Box::new((provider.clone(), model.clone())))
+            }
             // The process that requested the summary has ended. `compacting` is kept, so that a later fact can
             // record the failure.
             Fact::Reopened { .. } | Fact::Forked {} => self.compacting.take(),
@@ -169,7 +171,7 @@ impl Machine {
         if !has_begun || self.wanted.is_some() || !matches!(self.phase, RunPhase::Asking) {
             return Err(cannot("the wanted answer can only be set when a run begins"));
         }
-        self.wanted = Some(OutputRequirement::new(answer, self.begun_at));
+        self.wanted = Some(Box::new(OutputRequirement::new(answer, self.begun_at)));
         Ok(())
     }
 
@@ -227,8 +229,8 @@ impl Machine {
             return Err(cannot("a run is started by a call only when it begins"));
         }
         let (conversation, call) = (conversation.to_owned(), call.to_owned());
-        self.called_by =
-            Some(CallerName { conversation, call, message: message.map(str::to_owned) });
+        let message = message.map(str::to_owned);
+        self.called_by = Some(Box::new(CallerName { conversation, call, message }));
         Ok(())
     }
 
@@ -301,18 +303,22 @@ impl Machine {
         };
         self.add_model_message(marked.as_ref().or(message), called, ended)?;
         self.mark_origin(message, Some((provider, asked)));
+        let from = Arc::new(Provenance {
+            provider: provider.to_owned(),
+            model: model.to_owned(),
+            asked_model: asked_model.map(str::to_owned),
+            stop,
+            usage: *usage,
+        });
         if let Some(message) = message {
-            let (provider, model) = (provider.to_owned(), model.to_owned());
-            let (asked_model, usage) = (asked_model.map(str::to_owned), *usage);
-            let from = Provenance { provider, model, asked_model, stop, usage };
-            self.provenances.insert(message, from);
+            self.provenances.insert(message, Arc::clone(&from));
         }
         self.prefix.conclude_refusal(Some(provider));
         self.turns = self.turns.saturating_add(1);
         self.usage.add(usage);
-        let by = Some((provider.to_owned(), model.to_owned()));
-        self.window.record_sent(sent, usage, (provider, model), self.answered_by == by);
-        self.answered_by = by;
+        let is_same = self.answered_by() == Some((provider, model));
+        self.window.record_sent(sent, usage, (provider, model), is_same);
+        self.answered_by = Some(from);
         Ok(())
     }
 
@@ -567,7 +573,7 @@ impl Machine {
                 self.push(message.clone())?;
                 if message.calls().next().is_some() {
                     self.add_call_ids(message);
-                    self.phase = RunPhase::Calling(ToolCallStates::of(message, called));
+                    self.phase = RunPhase::Calling(Box::new(ToolCallStates::of(message, called)));
                     return Ok(());
                 }
                 ended
@@ -606,9 +612,8 @@ impl Machine {
     /// If every call has its result, adds the results to the transcript as one message, in the order of the
     /// calls.
     pub(super) fn close(&mut self) -> Result<(), Error> {
-        let RunPhase::Calling(ToolCallStates { asked, calls, unfinished: 0, then, .. }) =
-            &self.phase
-        else {
+        let RunPhase::Calling(calling) = &self.phase else { return Ok(()) };
+        let ToolCallStates { asked, calls, unfinished: 0, then, .. } = &**calling else {
             return Ok(());
         };
         let results = calls.iter().filter_map(|call| match &call.status {
@@ -652,7 +657,7 @@ impl Machine {
     pub(super) fn checking(&mut self) -> Result<&mut OutputRequirement, Error> {
         let checking = matches!(self.phase, RunPhase::Checking);
         let wanted = self.wanted.as_mut().filter(|_| checking);
-        wanted.ok_or_else(|| cannot("there is no answer to be checked"))
+        wanted.map(|it| &mut **it).ok_or_else(|| cannot("there is no answer to be checked"))
     }
 
     /// Ends the run of a fork. Its open calls belong to the original conversation.

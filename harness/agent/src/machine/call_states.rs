@@ -124,7 +124,9 @@ impl CallState {
 
 impl ToolCallStates {
     pub(crate) fn of(asked: &Message, then: AfterCalls) -> Self {
-        let calls: Vec<CallState> = asked.calls().map(CallState::of).collect();
+        let mut calls: Vec<CallState> = asked.calls().map(CallState::of).collect();
+        // Most answers have fewer calls than a vector has room for.
+        calls.shrink_to_fit();
         let ids = calls.iter().map(|call| call.call.id().to_owned());
         let (places, count) = (ids.zip(0..).collect(), calls.len());
         let (undecided, unfinished) = (count, count);
@@ -301,7 +303,7 @@ pub(super) enum RunPhase {
     /// The next step is an answer of the model.
     Asking,
     /// Calls have no results yet.
-    Calling(ToolCallStates),
+    Calling(Box<ToolCallStates>),
     /// The model has answered, and the answer is not checked yet.
     Checking,
 }

@@ -1,7 +1,10 @@
 //! The loop as a pure machine: it takes facts and returns the next action. It has no clock, no random numbers,
 //! no socket and no log, so every behaviour of the loop can be tested with a table.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::HashSet,
+    sync::{Arc, LazyLock},
+};
 
 use super::{
     action::Action,
@@ -48,14 +51,15 @@ pub struct Machine {
     pub(super) usage: Usage,
     pub(super) begun_at: usize,
     pub(super) untouched: bool,
-    pub(super) answered_by: Option<(String, String)>,
+    /// The origin of the last answer.
+    pub(super) answered_by: Option<Arc<Provenance>>,
     pub(super) provenances: AnswerProvenances,
     /// The ids of all calls so far.
     pub(super) call_ids: Arc<HashSet<String>>,
     /// Reports about the ends of calls that were stopped but went on. The model has not received them yet.
     pub(super) news: Vec<String>,
     /// The wanted form of the run's answer.
-    pub(super) wanted: Option<OutputRequirement>,
+    pub(super) wanted: Option<Box<OutputRequirement>>,
     /// The differences between the transcript and the messages that are sent.
     pub(super) window: ContextState,
     /// The instructions and tools of requests to a model that rejects earlier reasoning after a change of
@@ -64,9 +68,9 @@ pub struct Machine {
     /// The id of the last call that was denied since the last answer of the model.
     pub(super) denied: Option<String>,
     /// The call of another conversation that has started the run.
-    pub(super) called_by: Option<CallerName>,
+    pub(super) called_by: Option<Box<CallerName>>,
     /// The provider and the model of a summary request whose outcome no fact records yet.
-    pub(super) compacting: Option<(String, String)>,
+    pub(super) compacting: Option<Box<(String, String)>>,
 }
 
 impl Default for Machine {
@@ -79,6 +83,12 @@ impl Machine {
     /// A conversation without messages. The machine knows no limits: when a guard stops a run, the stop is
     /// recorded as a fact.
     pub fn new() -> Self {
+        // All conversations share the empty values until they change them.
+        static EMPTY: LazyLock<Machine> = LazyLock::new(Machine::empty);
+        EMPTY.clone()
+    }
+
+    fn empty() -> Self {
         Self {
             transcript: Transcript::default(),
             phase: RunPhase::Ended(None),
@@ -126,7 +136,7 @@ impl Machine {
 
     /// The provider and the model that gave the last answer.
     pub fn answered_by(&self) -> Option<(&str, &str)> {
-        self.answered_by.as_ref().map(|(provider, model)| (provider.as_str(), model.as_str()))
+        self.answered_by.as_ref().map(|it| (it.provider.as_str(), it.model.as_str()))
     }
 
     /// The schema of the wanted answer for the provider. The name of the answer tool differs from the names of
@@ -168,8 +178,10 @@ impl Machine {
             RunPhase::Ended(Some(outcome)) => Action::Finish(*outcome),
             RunPhase::Asking => Action::CallProvider,
             RunPhase::Checking => Action::CheckAnswer,
-            RunPhase::Calling(ToolCallStates { then: AfterCalls::End(_), .. }) => Action::Settle,
-            RunPhase::Calling(calling) => calling.next(),
+            RunPhase::Calling(calling) => match calling.then {
+                AfterCalls::End(_) => Action::Settle,
+                AfterCalls::Ask => calling.next(),
+            },
         }
     }
 
@@ -191,7 +203,7 @@ impl Machine {
 
     /// The call of another conversation that has started the run. `None` if the run is not inside a tool call.
     pub(crate) fn parent_call(&self) -> Option<&CallerName> {
-        self.called_by.as_ref()
+        self.called_by.as_deref()
     }
 
     /// Whether the call that has started the run may belong to an answer to this message.
@@ -392,7 +404,7 @@ impl Machine {
     /// to a model. Empty if every call has a result.
     pub fn settlement(&self) -> impl Iterator<Item = Fact> + '_ {
         let calling = match &self.phase {
-            RunPhase::Calling(calling) => Some(calling),
+            RunPhase::Calling(calling) => Some(&**calling),
             RunPhase::Asking | RunPhase::Checking | RunPhase::Ended(_) => None,
         };
         calling.into_iter().flat_map(|ToolCallStates { calls, then, .. }| {
@@ -428,7 +440,7 @@ impl Machine {
     /// The provider and the model of a summary request whose outcome no fact records. The process ended before
     /// the answer was complete.
     pub(crate) fn compacting(&self) -> Option<(&str, &str)> {
-        self.compacting.as_ref().map(|(provider, model)| (provider.as_str(), model.as_str()))
+        self.compacting.as_deref().map(|(provider, model)| (provider.as_str(), model.as_str()))
     }
 
     /// The prefix of requests, which comes before the messages. `None` unless the model's reasoning depends on

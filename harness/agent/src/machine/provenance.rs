@@ -57,14 +57,14 @@ impl Provenance {
 
 /// The origins of the answers of a conversation, by the ids of their messages. A clone is cheap.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct AnswerProvenances(Arc<HashMap<Box<str>, Provenance>>);
+pub(crate) struct AnswerProvenances(Arc<HashMap<Box<str>, Arc<Provenance>>>);
 
 impl AnswerProvenances {
-    pub(super) fn insert(&mut self, message: &Message, provenance: Provenance) {
+    pub(super) fn insert(&mut self, message: &Message, provenance: Arc<Provenance>) {
         Arc::make_mut(&mut self.0).insert(message.id().into(), provenance);
     }
 
     pub(crate) fn get(&self, message: &str) -> Option<&Provenance> {
-        self.0.get(message)
+        self.0.get(message).map(|it| &**it)
     }
 }

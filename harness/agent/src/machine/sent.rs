@@ -269,7 +269,7 @@ impl Machine {
     pub(crate) fn late_end_of(&self, call: &str) -> Option<(&str, Option<&str>)> {
         let ContextState { ended, given, .. } = &self.window;
         let ended = ended.get(call).map(|(text, names)| (text.as_str(), names.as_deref()));
-        ended.or_else(|| given.end_of(call))
+        ended.or_else(|| given.as_ref()?.end_of(call))
     }
 
     /// Whether the last error of the vendor stated a window smaller than a request that the model has answered.
@@ -278,13 +278,14 @@ impl Machine {
     }
 
     pub(crate) fn began_with(&self) -> usize {
-        self.window.given.messages()
+        self.window.given.as_ref().map_or(0, |given| given.messages())
     }
 
     /// Whether the messages with which the conversation began already report that this call ended after it was
     /// stopped.
     pub(crate) fn has_given_end(&self, tool: &str, result: &ToolResult) -> bool {
-        self.window.given.has_end(result.call_id(), &late_end(tool, result))
+        let given = self.window.given.as_ref();
+        given.is_some_and(|given| given.has_end(result.call_id(), &late_end(tool, result)))
     }
 
     /// Whether the result at this position also contains a report that an earlier call ended after it was
@@ -577,7 +578,7 @@ impl Machine {
         // If a stated window is not larger than a request that the model has answered, the error is probably
         // wrong and is ignored once. If the vendor refuses the request again before the model answers, the
         // window has really become smaller.
-        let by = self.answered_by.as_ref();
+        let by = self.answered_by();
         let is_same = by.is_some_and(|(provider, model)| stated.is_of(provider, model));
         let is_odd = is_same && tokens_of <= self.window.refusals.answered;
         if !fallback && is_odd && !mem::replace(&mut self.window.refusals.doubted, true) {

@@ -2,7 +2,7 @@
 //! sent; the transcript keeps everything.
 
 use std::{
-    collections::{BTreeSet, HashMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     sync::Arc,
 };
 
@@ -48,9 +48,9 @@ pub(super) struct ContextState {
     pub(super) news: Vec<(usize, usize)>,
     /// The report about the end of each call that was stopped before, by the id of the call, and the names of
     /// the stored full result.
-    pub(super) ended: HashMap<String, (String, Option<String>)>,
+    pub(super) ended: BTreeMap<String, (String, Option<String>)>,
     /// What is known of the messages with which the conversation began.
-    pub(super) given: InitialMessages,
+    pub(super) given: Option<Box<InitialMessages>>,
     /// The texts of [`Chat::pin`](crate::Chat::pin), which are part of each summary.
     pub(super) pins: Arc<Vec<String>>,
     /// The tools that the model has found by searching.
@@ -120,7 +120,7 @@ impl ContextState {
         self.has_shortened |= has_line(messages);
         let files = messages.iter().enumerate().filter(|(_, message)| has_files(message));
         self.with_files = files.map(|(at, _)| at).collect();
-        self.given = InitialMessages::of(messages);
+        self.given = Some(Box::new(InitialMessages::of(messages)));
     }
 
     /// Whether this call is a search that has found tools.

@@ -43,7 +43,7 @@ impl CallContexts {
         caller: ParentRun,
         time: Option<Duration>,
     ) -> Self {
-        let shared = state.agent.context().clone().with(state.spending.guard.budget().clone());
+        let shared = state.agent.context().clone().with(state.spending.run_budget());
         let mut shared = shared.with_tools(state.offered().tools());
         let of_run = state.options.as_ref().map(|options| &options.values);
         for values in [state.values.as_ref(), of_run].into_iter().flatten() {

@@ -2,14 +2,13 @@
 //! that panicked or was dropped, the record of the conversation is correct, and the conversation can be sent
 //! to a model.
 
-use std::{collections::HashSet, mem, path::PathBuf, pin::pin, time::Duration};
+use std::{collections::BTreeSet, mem, path::PathBuf, pin::pin, time::Duration};
 
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
     call_contexts::CallContexts,
-    clock::RunClock,
     early_calls::EarlyCalls,
     kept_places::KeptPlaces,
     prefix::{PrefixChange, record_prefix_of_answer},
@@ -18,7 +17,7 @@ use super::{
 };
 use crate::{
     Event,
-    conversation::state::ConversationState,
+    conversation::{spending::SpendingBefore, state::ConversationState},
     events::{announcements::announce_fact, watcher::RunWatcher},
     machine::call_states::ApprovedCall,
     model_notices::run_again_notice,
@@ -31,7 +30,7 @@ use harness_core::{
     error::{Error, ErrorKind},
     journal::{Awaited, CallSpent, Fact, InterruptCause, Repeat},
     message::{CallOutcome, ToolCall, ToolContent, ToolResult},
-    policy::{LimitReached, LimitWarning, RunGuard},
+    policy::{LimitReached, LimitWarning},
     provider::{Accumulator, ContextTokens, OutputMode, RetryAccounting, Usage},
     tool::{CallIdentity, LateEnd, ended_in, mark_reported},
 };
@@ -84,7 +83,7 @@ pub(crate) struct RequestProgress {
 #[derive(Default)]
 pub(crate) struct SummaryProgress {
     /// The part of the summary that has arrived.
-    pub(crate) answer: Option<Accumulator>,
+    pub(crate) answer: Option<Box<Accumulator>>,
     /// Why the last summary could not be used.
     pub(crate) last_fault: Option<String>,
 }
@@ -97,7 +96,7 @@ pub(crate) struct CallProgress {
     /// Receives the progress that running tools report.
     pub(crate) reports: ProgressReceiver,
     /// Calls whose decision was made before this run, perhaps by other rules.
-    pub(crate) calls_from_previous_process: HashSet<String>,
+    pub(crate) calls_from_previous_process: BTreeSet<String>,
     /// Concurrency permits that were acquired before the action that runs the calls.
     pub(crate) kept: KeptPlaces,
     /// Calls whose start, but not yet their end, was reported to the watcher. Each has its start time.
@@ -123,7 +122,7 @@ pub(crate) struct RunEnding {
     /// Whether the run ended. `false` if its future was dropped before.
     pub(crate) ended: bool,
     /// The guard and the clock of the previous run. They are restored if this run does not begin.
-    pub(crate) before: Option<(RunGuard, RunClock)>,
+    pub(crate) before: Option<SpendingBefore>,
 }
 
 impl<'a> RunDriver<'a> {
@@ -137,12 +136,9 @@ impl<'a> RunDriver<'a> {
         let over = cancellation.child_token().drop_guard();
         let reports = ProgressReceiver::default();
         let progress_sender = || reports.progress_sender();
-        let stop_signals = StopSignals::new(
-            cancellation,
-            &state.spending.guard,
-            state.spending.clock.elapsed(),
-            progress_sender(),
-        );
+        let taken = state.spending.clock.elapsed();
+        let stop_signals =
+            StopSignals::new(cancellation, state.spending.guard(), taken, progress_sender());
         state.spending.clock.start();
         let caller = ParentRun::of(state, progress_sender(), watch.is_watched());
         let contexts = CallContexts::new(state, caller, tool_time);
@@ -151,7 +147,7 @@ impl<'a> RunDriver<'a> {
             early: EarlyCalls::default(),
             contexts,
             reports,
-            calls_from_previous_process: HashSet::new(),
+            calls_from_previous_process: BTreeSet::new(),
             kept: KeptPlaces::default(),
             shown: Vec::new(),
             withdrawn: Vec::new(),
@@ -170,7 +166,7 @@ impl<'a> RunDriver<'a> {
     }
 
     /// Sets the guard and the clock of the previous run, which are restored if this run does not begin.
-    pub(crate) fn after(mut self, before: Option<(RunGuard, RunClock)>) -> Self {
+    pub(crate) fn after(mut self, before: Option<SpendingBefore>) -> Self {
         self.end.before = before;
         self
     }
@@ -275,7 +271,7 @@ impl<'a> RunDriver<'a> {
     /// Reports that the result of an early call is discarded.
     pub(crate) fn dropped(&mut self, call: &ToolCall) {
         self.state.tracer.dropped(call);
-        self.state.spending.guard.dropped();
+        self.state.spending.guard().dropped();
         self.calls.shown.retain(|(shown, _)| shown.id() != call.id());
         self.watch.tell(Event::ToolDropped { call });
     }

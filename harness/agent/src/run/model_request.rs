@@ -79,14 +79,12 @@ impl RunDriver<'_> {
         self.calls.contexts.clear(self.state);
         let turn = self.state.machine.turns().saturating_add(1);
         self.state.tracer.turn(turn);
-        let mut gauge = self.state.requests.gauge;
-        self.request.context = gauge.estimate_request(self.state.sent_view());
-        self.state.requests.gauge = gauge;
+        self.request.context = self.state.estimate_request();
         if let Some(tools) = self.state.options.as_ref().and_then(|options| options.tools.as_ref())
         {
             self.request.context.tools = ContextMeter::new(None, tools.schemas()).tools();
         }
-        self.state.spending.guard.begin_request();
+        self.state.spending.guard().begin_request();
         self.request.fell_back = false;
         self.emit(Event::TurnStarted { turn });
         let reduced_max_tokens = self.state.requests.reduced_max_tokens.take();
@@ -101,7 +99,7 @@ impl RunDriver<'_> {
             // Without an answer to this request, nothing is recorded.
             let refusal = self.state.agent.secrets().hide(&error.to_string()).into_owned();
             self.state.requests.refused_additions = Some(refusal);
-            self.state.spending.guard.begin_request();
+            self.state.spending.guard().begin_request();
             ended = self.run_model_request(limit).await?;
             self.state.requests.refused_additions = None;
             adapts = self.adapts_to(&ended, reduced_max_tokens)?;
@@ -205,14 +203,14 @@ impl RunDriver<'_> {
         *asked = true;
         let answering = ProviderStream::of(agent.provider(), request);
         let scope = state.tracer.chat_scope();
-        let response = ResponseStream {
+        let mut response = ResponseStream {
             agent: &agent,
             offered: &offered,
             policy,
             transcript: state.machine.transcript(),
             listened: state.tracer.is_listening(),
             tracer: &mut state.tracer,
-            guard: &mut state.spending.guard,
+            guard: state.spending.guard(),
             answer: answer.insert(Accumulator::avoiding(Arc::clone(state.machine.call_ids()))),
             began: false,
             watch,
@@ -222,9 +220,9 @@ impl RunDriver<'_> {
             fell_back,
             reasoning_refused,
         };
-        let source =
+        let mut source =
             ResponseSource { answering, scope, program: &program, wanted: wanted.as_ref() };
-        Ok(response.read(source, stop_signals, answer_way).await)
+        Ok(response.read(&mut source, stop_signals, answer_way).await)
     }
 
     /// Records a complete answer. Interrupts the run if the answer is incomplete.
@@ -294,13 +292,13 @@ struct ResponseStream<'h, 'w> {
 impl ResponseStream<'_, '_> {
     /// Reads the stream to its end, and starts the calls that may start early.
     async fn read(
-        mut self,
-        source: ResponseSource<'_>,
+        &mut self,
+        source: &mut ResponseSource<'_>,
         stop_signals: &mut StopSignals,
         answer_way: &mut Option<OutputMode>,
     ) -> StreamEnd {
-        let ResponseSource { mut answering, scope, program, wanted } = source;
-        let mut output_text = OutputToolText::new(wanted);
+        let ResponseSource { answering, scope, program, wanted } = source;
+        let mut output_text = OutputToolText::new(*wanted);
         // One future is used for the whole answer: a new future for each event would cost more than all other
         // work on the event.
         let halted = stream::unfold(stop_signals, async |stop_signals| {

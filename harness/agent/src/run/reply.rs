@@ -117,7 +117,8 @@ impl Reply {
         self.run_record.cost
     }
 
-    /// What the run has spent, including the agents that [its calls](crate::Run::in_call) have started.
+    /// What the run has spent, including the agents that [its calls](crate::Run::in_call) have started, and what it had
+    /// spent before it was resumed.
     pub fn spent(&self) -> BudgetUsage {
         self.run_record.spent
     }
@@ -261,7 +262,8 @@ impl Stopped {
         self.0.run_record.cost
     }
 
-    /// What the run has spent, including the agents that [its calls](crate::Run::in_call) have started.
+    /// What the run has spent, including the agents that [its calls](crate::Run::in_call) have started, and what it had
+    /// spent before it was resumed.
     pub fn spent(&self) -> BudgetUsage {
         self.0.run_record.spent
     }

@@ -110,9 +110,9 @@ impl<'a> Run<'a> {
         Self::new(StateRef::Borrowed(state), RunInput::Resume)
     }
 
-    fn new(state: StateRef<'a>, input: RunInput) -> Self {
+    fn new(mut state: StateRef<'a>, input: RunInput) -> Self {
         let anew = matches!(input, RunInput::Say(_));
-        let budget = match (&state, anew) {
+        let budget = match (&mut state, anew) {
             (StateRef::Borrowed(state), true) => state.spending.budget_of_run(&state.agent),
             (StateRef::Borrowed(state), false) => state.spending.budget_of_last_run(),
             (StateRef::Owned(state), _) => state.spending.budget_of_run(&state.agent),
@@ -518,7 +518,10 @@ impl<'a> IntoFuture for Run<'a> {
         let Self { mut state, input, watch, stops, tool_time, budget, anew, options, call } = self;
         let begins = PreparedRun { input, watch, stops, tool_time, budget, anew, options };
         match call {
-            None => Box::pin(async move { start_run(state.state(), begins).await }),
+            None => Box::pin(async move {
+                let (mut run, input, anew) = start_run(state.state(), begins);
+                run.drive(input, anew).await
+            }),
             Some(call) => Box::pin(run_in_call(state, begins, call)),
         }
     }
@@ -551,7 +554,7 @@ async fn run_in_call(
                 Box::pin(call.handle_run_end(&ended, &state, true)).await;
                 return ended;
             }
-            Ok(ChildState::Interrupted(state)) => {
+            Ok(ChildState::Interrupted(mut state)) => {
                 (begins.input, begins.anew) = (RunInput::Resume, false);
                 begins.budget = state.spending.budget_of_last_run();
                 if let Some(budget) = call.budget() {
@@ -573,7 +576,10 @@ async fn run_in_call(
     begins.stops.now = begins.stops.now.child_token();
     let now = begins.stops.now.clone();
     let _stopped = OnCancel::new(&call.stop, move || now.cancel());
-    let ended = start_run(state.state(), begins).await;
+    let ended = {
+        let (mut run, input, anew) = start_run(state.state(), begins);
+        run.drive(input, anew).await
+    };
     Box::pin(call.handle_run_end(&ended, state.state(), is_kept)).await;
     ended
 }
@@ -589,14 +595,17 @@ struct PreparedRun<'a> {
     options: Option<Box<RunOptions>>,
 }
 
-async fn start_run(
-    state: &mut ConversationState,
-    begins: PreparedRun<'_>,
-) -> Result<Reply, Stopped> {
+/// The driver of the run, the run's input, and whether the run counts its spending from zero. Not a future of its own,
+/// which would hold these parts a second time.
+fn start_run<'a>(
+    state: &'a mut ConversationState,
+    begins: PreparedRun<'a>,
+) -> (RunDriver<'a>, RunInput, bool) {
     let PreparedRun { input, watch, stops, tool_time, budget, anew, options } = begins;
     state.set_options(options);
-    let before = state.spending.begin_run(&state.agent, budget, anew);
-    RunDriver::new(state, watch, stops, tool_time).after(before).drive(input, anew).await
+    let before =
+        state.spending.begin_run(&state.agent, budget, anew, matches!(input, RunInput::Resume));
+    (RunDriver::new(state, watch, stops, tool_time).after(before), input, anew)
 }
 
 impl fmt::Debug for Run<'_> {

@@ -24,7 +24,7 @@ use harness_core::{
     error::{Error, ErrorKind},
     journal::{Awaited, Fact, InterruptCause, Wait},
     message::{Message, ToolCall},
-    policy::{Budget, Limits},
+    policy::BudgetUsage,
     provider::Usage,
     trace::{Happened, RunParticipants},
 };
@@ -55,7 +55,9 @@ impl RunDriver<'_> {
                 self.end.begun = true;
                 self.emit(Event::RunStarted { said: said.as_ref() });
                 self.emit_withdrawn();
-                self.emit_earlier_waits().await;
+                if self.state.machine.waiting().next().is_some() {
+                    Box::pin(self.emit_earlier_waits()).await;
+                }
                 self.drive_to_end().await
             }
             Err(error) => self.fail(error),
@@ -74,6 +76,9 @@ impl RunDriver<'_> {
         };
         self.trace_end(outcome);
         let result = self.result(outcome);
+        if outcome == Outcome::Answered {
+            self.state.spending.rest();
+        }
         end_event(&result, |event| self.emit(event));
         result
     }
@@ -123,14 +128,14 @@ impl RunDriver<'_> {
         if let RunInput::Resume = input {
             check_output_spec(self.state)?;
         }
-        let limits = anew.then(|| Box::new(self.state.spending.guard.run_limits()));
+        let limits = anew.then(|| Box::new(self.state.spending.guard().run_limits()));
         match input {
             RunInput::Say(message) => {
                 self.check_speaker()?;
                 message.check_sendable()?;
                 // Open calls of the previous run do not run any more.
                 if self.state.machine.is_going() {
-                    self.find_out_first().await?;
+                    Box::pin(self.find_out_first()).await?;
                     self.settle()?;
                 }
                 self.state.record(&Fact::UserSaid { message, limits })?;
@@ -230,7 +235,7 @@ impl RunDriver<'_> {
         if !self.state.is_behind() {
             return outcome;
         }
-        let written = match timeout(LAST_WRITE, self.state.save()).await {
+        let written = match timeout(LAST_WRITE, Box::pin(self.state.save())).await {
             Ok(written) => written,
             Err(_) => Err(Error::new(
                 ErrorKind::Journal,
@@ -268,6 +273,8 @@ impl RunDriver<'_> {
         }
     }
 
+    /// Does one action after the other. The futures of actions that are rare or do not wait for the model are boxed: a
+    /// future has room for the largest action in it, and most runs wait for the model most of the time.
     async fn run_to_end(&mut self) -> Outcome {
         loop {
             self.warn();
@@ -299,7 +306,7 @@ impl RunDriver<'_> {
                 continue;
             }
             let done = match step {
-                RunStep::Move(due) => edit_context(self, due).await,
+                RunStep::Move(due) => Box::pin(edit_context(self, due)).await,
                 RunStep::Ask => self.ask().await,
                 RunStep::Stop(cause) => self.record_interrupt(cause),
                 RunStep::Decide { calls, surplus } => match self.refuse(&surplus) {
@@ -309,12 +316,12 @@ impl RunDriver<'_> {
                 RunStep::Run(calls) => self.call(&calls).await,
                 // Calls that started early have to end before the other calls start.
                 RunStep::AwaitResults => self.call(&[]).await,
-                RunStep::FindOut(calls) => match self.find_out(&calls).await {
+                RunStep::FindOut(calls) => match Box::pin(self.find_out(&calls)).await {
                     Ok(Some(cause)) => self.record_interrupt(cause),
                     found => found.map(drop),
                 },
                 RunStep::AwaitAnswers => return Outcome::Waiting,
-                RunStep::Check => check_answer(self).await,
+                RunStep::Check => Box::pin(check_answer(self)).await,
                 RunStep::Settle => self.settle(),
                 // Calls of an answer may have started early, even if the answer itself was not recorded.
                 RunStep::Finish(outcome) => match self.settle() {
@@ -335,7 +342,7 @@ impl RunDriver<'_> {
 
     /// Reports limits that are near or cannot be enforced.
     fn warn(&mut self) {
-        for warning in self.state.spending.guard.warnings() {
+        for warning in self.state.spending.guard().warnings() {
             self.report_warning(&warning);
         }
     }
@@ -373,10 +380,10 @@ impl RunDriver<'_> {
             answered: outcome == Outcome::Answered,
             turns,
             usage,
-            cost: self.state.spending.guard.cost(),
+            cost: self.state.spending.cost(),
         };
         self.state.tracer.end(ended);
-        self.state.spending.guard.ended();
+        self.state.spending.guard().ended();
         self.end.ended = true;
     }
 
@@ -424,10 +431,10 @@ impl RunDriver<'_> {
             if self.end.begun { machine.begun_at() } else { transcript.messages().len() };
         let mut run_record = RunRecord::of(transcript, begun_at);
         (run_record.usage, run_record.turns) = self.used();
-        run_record.cost = self.state.spending.guard.cost();
+        run_record.cost = self.state.spending.cost();
         run_record.spent = match self.end.begun {
-            true => self.state.spending.guard.budget().spent(),
-            false => Budget::new(Limits::new()).spent(),
+            true => self.state.spending.spent_by_run(),
+            false => BudgetUsage::nothing(),
         };
         run_record.context = self.request.context;
         run_record.provenances = machine.provenances().clone();
@@ -511,8 +518,8 @@ impl Drop for RunDriver<'_> {
         self.state.options = None;
         self.state.has_waited |= self.state.machine.next() == Action::AwaitAnswers;
         self.state.spending.clock.stop();
-        if let Some((guard, clock)) = self.end.before.take().filter(|_| !self.end.begun) {
-            (self.state.spending.guard, self.state.spending.clock) = (guard, clock);
+        if let Some(before) = self.end.before.take().filter(|_| !self.end.begun) {
+            self.state.spending.restore(before);
         }
     }
 }

@@ -50,7 +50,7 @@ pub(crate) fn next_step(state: &mut ConversationState) -> RunStep {
         return RunStep::Stop(InterruptCause::Denial { call });
     }
     let ConversationState { machine, spending, agent, .. } = state;
-    let guard = &mut spending.guard;
+    let guard = spending.guard();
     let goes_on = matches!(next, Action::Decide(_) | Action::RunCalls(_) | Action::FindOut(_));
     if let Some(reached) = goes_on.then(|| guard.before_going_on()).flatten() {
         return RunStep::Stop(reached.into());

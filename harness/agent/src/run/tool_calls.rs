@@ -75,7 +75,7 @@ impl RunDriver<'_> {
     /// Records results for the calls that exceed the largest number of calls in one answer. They do not run.
     pub(crate) fn refuse(&mut self, surplus: &[ToolCall]) -> Result<(), Error> {
         for call in surplus {
-            let most = self.state.spending.guard.of_one_answer(usize::MAX);
+            let most = self.state.spending.guard().of_one_answer(usize::MAX);
             let content = [ToolContent::Text(surplus_notice(most))];
             let result = ToolResult::new(call.id(), CallOutcome::NotStarted, content);
             self.emit(Event::ToolResult { call, result: &result, elapsed: Duration::ZERO });
@@ -114,7 +114,9 @@ impl RunDriver<'_> {
             near.iter().for_each(|warning| self.report_warning(warning));
             let outcome = match evaluated {
                 Ok(ApprovalOutcome::NeedsPerson(question, review)) => {
-                    let Some(outcome) = self.ask_person(call, &question, review).await? else {
+                    // Boxed, because this future is large and rarely needed.
+                    let asked = Box::pin(self.ask_person(call, &question, review));
+                    let Some(outcome) = asked.await? else {
                         return Ok(());
                     };
                     outcome
@@ -522,7 +524,7 @@ impl RunDriver<'_> {
         }
         // The last result of a turn also reports late ends of stopped calls, so these are recorded first.
         let heard = self.record_short_late_ends();
-        let result = self.state.spending.guard.noted(&call, result);
+        let result = self.state.spending.guard().noted(&call, result);
         self.state.tracer.ran(&call, elapsed);
         self.calls.shown.retain(|(shown, _)| shown.id() != call.id());
         let found = self.record_found_tools(&call, &result);

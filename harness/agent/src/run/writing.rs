@@ -26,7 +26,8 @@ async fn write_unless_stopped(run: &mut RunDriver<'_>) -> Result<Option<Interrup
         return Ok(None);
     }
     run.state.note_append();
-    let written = write_pending(run).await;
+    // Boxed, so that the futures of all actions that may write are smaller.
+    let written = Box::pin(write_pending(run)).await;
     run.state.append_ended(written.as_ref().map(Option::is_none));
     written
 }

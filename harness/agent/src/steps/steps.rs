@@ -2,7 +2,7 @@
 //! stores the facts of each action and continues on another machine.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     fmt,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -345,14 +345,15 @@ impl Steps {
             if anew {
                 let budget = match is_said {
                     true => state.spending.budget_of_run(&state.agent),
-                    false => state
-                        .spending
-                        .budget_anew(&state.agent, &state.spending.budget_of_last_run()),
+                    false => {
+                        let last = state.spending.budget_of_last_run();
+                        state.spending.budget_anew(&state.agent, &last)
+                    }
                 };
                 if let Some(limits) = limits {
                     budget.limit(&limits);
                 }
-                state.spending.begin_run(&state.agent, budget, true);
+                state.spending.begin_run(&state.agent, budget, true, !is_said);
             }
             // The results of these calls will not come, since other steps have started the calls.
             if state.machine.started().next().is_some() {
@@ -624,7 +625,7 @@ struct ChatSnapshot {
     facts: Arc<Vec<Envelope>>,
     traced: Arc<str>,
     /// The open calls about which another process has decided.
-    elsewhere: HashSet<String>,
+    elsewhere: BTreeSet<String>,
     output_spec: Option<OutputSpec>,
 }
 
@@ -647,7 +648,7 @@ impl ChatSnapshot {
         if let Some(output_spec) = self.output_spec {
             state.options.get_or_insert_default().output_spec = Some(output_spec);
         }
-        state.durable = Some(DurableState::collecting(self.name, self.life));
+        state.durable = Some(Box::new(DurableState::collecting(self.name, self.life)));
         state.tracer.within(&self.traced);
         state.tracer.add_open_calls(state.machine.open_calls());
         state
@@ -700,7 +701,7 @@ fn still_run() -> Error {
 }
 
 fn collect_facts(mut state: ConversationState) -> Vec<Envelope> {
-    state.durable.as_mut().map(DurableState::take_pending).unwrap_or_default()
+    state.durable.as_mut().map(|durable| durable.take_pending()).unwrap_or_default()
 }
 
 /// Whether all of these calls only read.
@@ -729,7 +730,7 @@ async fn do_action(run: &mut RunDriver<'_>, owns: bool) -> Result<(), Error> {
                 _ => Ok(()),
             }
         }
-        RunStep::Move(due) => edit_context(run, due).await,
+        RunStep::Move(due) => Box::pin(edit_context(run, due)).await,
         RunStep::Stop(cause) => run.record_interrupt(cause),
         RunStep::Decide { calls, surplus } => {
             run.refuse(&surplus)?;
@@ -748,7 +749,7 @@ async fn do_action(run: &mut RunDriver<'_>, owns: bool) -> Result<(), Error> {
             Some(cause) => run.record_interrupt(cause),
             None => Ok(()),
         },
-        RunStep::Check => check_answer(run).await,
+        RunStep::Check => Box::pin(check_answer(run)).await,
         RunStep::Settle => run.settle(),
         RunStep::AwaitAnswers | RunStep::Finish(_) => Ok(()),
     }

@@ -61,7 +61,7 @@ pub(crate) fn count_agents<'a>(
                     continue;
                 }
                 if chat.machine.is_asking() || chat.machine.compacting().is_some() {
-                    chat.spending.guard.request_was_lost();
+                    chat.spending.guard().request_was_lost();
                 }
                 count_agents(&mut chat, journal, &below).await?;
                 kept.extend(chat.budget().call_spent());
@@ -72,7 +72,7 @@ pub(crate) fn count_agents<'a>(
             let all = kept.as_deref().into_iter().chain(&lost);
             if let Some(mut spent) = rest_of(all, &CallSpent::default()) {
                 spent.kept = kept;
-                state.spending.guard.budget().charge_agents(&spent);
+                state.spending.guard().budget().charge_agents(&spent);
                 state.spending.agents.add_unstated(&call, *spent);
             }
         }

@@ -43,7 +43,7 @@ impl ParentRun {
         let approver = chat.approval_policy(&chat.agent).approver();
         Self {
             kept,
-            budget: chat.spending.guard.budget().clone(),
+            budget: chat.spending.run_budget(),
             progress_sender,
             approver: approver.map(|(who, it)| (who.map(str::to_owned), Arc::clone(it))),
             on_waiting: chat.waiting_hook().cloned(),

@@ -73,7 +73,8 @@ impl Message {
         let id = format!("msg_{:032x}", fastrand::u128(..));
         let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
         let at_ms = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
-        let blocks = blocks.into_iter().collect();
+        let mut blocks: Vec<Block> = blocks.into_iter().collect();
+        blocks.shrink_to_fit();
         let (paused, refused, by_program) = (false, false, false);
         Self(Arc::new(MessageInner { id, role, at_ms, blocks, paused, refused, by_program }))
     }

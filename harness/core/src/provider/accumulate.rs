@@ -583,6 +583,10 @@ impl Accumulator {
     fn push_part(&mut self, block: u32, kind: PartKind, said: PartData) -> usize {
         let at = self.parts.len();
         self.places.insert((block, kind), at);
+        if self.parts.is_empty() {
+            // Most answers have one part.
+            self.parts.reserve_exact(1);
+        }
         self.parts.push(AnswerPart { block, said, citations: Vec::new(), vendor: None });
         at
     }

@@ -72,20 +72,20 @@ impl Tracer {
             return;
         }
         let JournalOperation { conversation, journal, facts } = asked();
-        let conversation = self.secrets.name(&conversation);
-        let journal = self.secrets.name(&journal);
+        let conversation = self.name(&conversation);
+        let journal = self.name(&journal);
         let name = if facts.is_some() { "append" } else { "hold" };
         self.tell(|listener| listener.operation_began(name, &journal, &conversation));
         let asked = JournalOperation { conversation, journal, facts };
-        self.operation = Some(PendingOperation { asked, begun: Instant::now() });
+        self.now().operation = Some(PendingOperation { asked, begun: Instant::now() });
     }
 
     /// Traces the end of an append.
     pub fn appended(&mut self, outcome: AppendOutcome, error: Option<&Error>) {
-        let Some(PendingOperation { asked, begun }) = self.operation.take() else { return };
+        let Some(PendingOperation { asked, begun }) = self.take_operation() else { return };
         let JournalOperation { conversation, journal, facts } = asked;
         let ((facts, bytes), took_us) = (facts.unwrap_or_default(), micros(begun.elapsed()));
-        let error = error.map(|error| self.secrets.hide(&error.to_string(), None));
+        let error = error.map(|error| self.hide(&error.to_string(), None));
         self.write(Happened::Appended {
             conversation,
             journal,
@@ -99,10 +99,10 @@ impl Tracer {
 
     /// Traces the end of an attempt to hold a conversation.
     pub fn held(&mut self, outcome: HoldOutcome, error: Option<&Error>) {
-        let Some(PendingOperation { asked, begun }) = self.operation.take() else { return };
+        let Some(PendingOperation { asked, begun }) = self.take_operation() else { return };
         let JournalOperation { conversation, journal, facts: _ } = asked;
         let took_us = Some(micros(begun.elapsed()));
-        let error = error.map(|error| self.secrets.hide(&error.to_string(), None));
+        let error = error.map(|error| self.hide(&error.to_string(), None));
         self.write(Happened::Hold { conversation, journal, outcome, took_us, error });
     }
 
@@ -113,15 +113,20 @@ impl Tracer {
         }
         let JournalOperation { conversation, journal, facts: _ } = held();
         let (outcome, took_us) = (HoldOutcome::Lost, None);
-        let error = Some(self.secrets.hide(why, None));
-        let conversation = self.secrets.name(&conversation);
-        let journal = self.secrets.name(&journal);
+        let error = Some(self.hide(why, None));
+        let conversation = self.name(&conversation);
+        let journal = self.name(&journal);
         self.write(Happened::Hold { conversation, journal, outcome, took_us, error });
+    }
+
+    fn take_operation(&mut self) -> Option<PendingOperation> {
+        self.now.as_mut()?.operation.take()
     }
 
     /// Ends a pending operation, if there is one, and traces that its future was dropped.
     pub(super) fn stopped(&mut self) {
-        match self.operation.as_ref().map(|operation| operation.asked.facts.is_some()) {
+        let pending = self.now.as_ref().and_then(|now| now.operation.as_ref());
+        match pending.map(|operation| operation.asked.facts.is_some()) {
             None => {}
             Some(true) => self.appended(AppendOutcome::Interrupted, None),
             Some(false) => self.held(HoldOutcome::Interrupted, None),
@@ -137,19 +142,19 @@ impl Tracer {
         if !self.is_read() {
             return;
         }
-        let name = |call: &ToolCall| self.secrets.name(call.id());
+        let name = |call: &ToolCall| self.name(call.id());
         let in_doubt = in_doubt.map(name).collect();
-        let name = |call: &ToolCall| self.secrets.name(call.id());
+        let name = |call: &ToolCall| self.name(call.id());
         let runs_again = runs_again.map(name).collect();
         let reopened = Happened::Reopened { in_doubt, runs_again };
-        self.reopened = Some(reopened.clone());
+        self.reopened = Some(Box::new(reopened.clone()));
         self.keep(reopened);
     }
 
     /// Traces that the conversation was created as a fork of another conversation.
     pub fn forked(&mut self, from: &str, facts: u64) {
         if self.is_read() {
-            let from = self.secrets.name(from);
+            let from = self.name(from);
             self.write(Happened::Forked { from, facts });
         }
     }
@@ -160,7 +165,7 @@ impl Tracer {
             return;
         }
         self.add_open_calls([call]);
-        let error = self.secrets.hide(error, Some(call.name()));
+        let error = self.hide(error, Some(call.name()));
         let (call, tool) = self.call_and_tool(call.id());
         self.write(Happened::ReconcileFailed { call, tool, fault, error });
     }
@@ -171,7 +176,6 @@ impl Tracer {
         wait: &Wait,
         waited: Option<CallWaitTime>,
     ) -> Happened {
-        let of = self.tools.get(call).cloned();
         let question = match &wait.awaited {
             Awaited::Approval { question, .. } => Some(reasons(question)),
             Awaited::Answer { question, .. } => Some(question.clone()),
@@ -179,7 +183,7 @@ impl Tracer {
             Awaited::Result => None,
         };
         let question = question.filter(|question| !question.is_empty());
-        let question = question.map(|question| self.secrets.hide(&question, of.as_deref()));
+        let question = question.map(|question| self.hide_of_call(&question, call));
         let (call, tool) = self.call_and_tool(call);
         Happened::CallWaits {
             call,
@@ -199,9 +203,8 @@ impl Tracer {
         at_ms: u64,
         waited: Option<CallWaitTime>,
     ) -> Happened {
-        let of = self.tools.get(call).cloned();
-        let answer = self.secrets.hide(&answer.to_string(), of.as_deref());
-        let who = who.map(|who| self.secrets.hide(who, None));
+        let answer = self.hide_of_call(&answer.to_string(), call);
+        let who = who.map(|who| self.hide(who, None));
         let ((waited_ms, elsewhere), (call, tool)) =
             (wait_duration(waited), self.call_and_tool(call));
         Happened::CallAnswered { call, tool, answer, who, at_ms, waited_ms, elsewhere }
@@ -215,7 +218,7 @@ impl Tracer {
         waited: Option<CallWaitTime>,
     ) -> Happened {
         let (text, files) = self.content(result);
-        let who = who.map(|who| self.secrets.hide(who, None));
+        let who = who.map(|who| self.hide(who, None));
         let (waited_ms, elsewhere) = wait_duration(waited);
         let (call, tool) = self.call_and_tool(result.call_id());
         Happened::CallSettled {
@@ -234,34 +237,35 @@ impl Tracer {
 
     /// The id and the tool of a call, without secrets.
     pub(super) fn call_and_tool(&self, call: &str) -> (String, String) {
-        let tool = self.tools.get(call).map_or("", String::as_str);
-        (self.secrets.name(call), self.secrets.name(tool))
+        let tools = self.now.as_ref().map(|now| &now.tools);
+        let tool = tools.and_then(|tools| tools.get(call)).map_or("", String::as_str);
+        (self.name(call), self.name(tool))
     }
 
     /// The decider of a call, without secrets.
     pub(super) fn decider(&mut self, by: &Decider, call: &str) -> Decider {
         match by {
             Decider::Person { who, at, always } => Decider::Person {
-                who: who.as_ref().map(|who| self.secrets.hide(who, None)),
+                who: who.as_ref().map(|who| self.hide(who, None)),
                 at: *at,
                 always: always.as_ref().map(|always| {
                     let Always { scope, tool, reasons, person, binding: _ } = &**always;
-                    let (scope, tool) = (self.scope(scope, call), self.secrets.name(tool));
+                    let (scope, tool) = (self.scope(scope, call), self.name(tool));
                     let reasons = reasons.iter().map(|Reason { by, text }| {
-                        let text = self.secrets.hide(text, Some(&tool));
+                        let text = self.hide(text, Some(&tool));
                         Reason::new(self.decider(by, call), text)
                     });
                     let reasons = reasons.collect();
-                    let person = person.as_ref().map(|who| self.secrets.hide(who, None));
+                    let person = person.as_ref().map(|who| self.hide(who, None));
                     // The binding is omitted, because the event `call_started` contains the arguments.
                     let binding = Arc::default();
                     Box::new(Always::new(scope, tool, reasons, binding).for_person(person))
                 }),
             },
             Decider::Always { call: asked, scope } => {
-                Decider::Always { call: self.secrets.name(asked), scope: self.scope(scope, call) }
+                Decider::Always { call: self.name(asked), scope: self.scope(scope, call) }
             }
-            Decider::Rule { name } => Decider::Rule { name: self.secrets.name(name) },
+            Decider::Rule { name } => Decider::Rule { name: self.name(name) },
             Decider::Unrecorded
             | Decider::SideEffects
             | Decider::ToolName
@@ -276,9 +280,8 @@ impl Tracer {
     }
 
     fn scope(&mut self, scope: &Scope, call: &str) -> Scope {
-        let tool = self.tools.get(call).map(String::as_str);
-        let key = self.secrets.hide(scope.key(), tool);
-        Scope::new(key, self.secrets.hide(scope.shown(), tool))
+        let key = self.hide_of_call(scope.key(), call);
+        Scope::new(key, self.hide_of_call(scope.shown(), call))
     }
 }
 

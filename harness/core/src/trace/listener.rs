@@ -114,7 +114,7 @@ pub trait TraceScope: Send + Sync {
 /// How a call ended. The library passes this value to the scope of the call.
 pub struct EndedCall<'a> {
     result: Option<&'a ToolResult>,
-    words: Option<(Redactor, String)>,
+    words: Option<Box<(Redactor, String)>>,
 }
 
 impl EndedCall<'_> {
@@ -126,7 +126,7 @@ impl EndedCall<'_> {
     /// The text of the result, without secrets. `None` if [`content_in_spans`](Trace::content_in_spans) is not set, or
     /// if the call waits.
     pub fn text(&mut self) -> Option<String> {
-        let (secrets, tool) = self.words.as_mut()?;
+        let (secrets, tool) = &mut **self.words.as_mut()?;
         Some(secrets.hide(&self.result?.to_text(), Some(tool)))
     }
 }
@@ -144,7 +144,7 @@ pub struct SpanScope {
     pub(super) scope: Option<Box<dyn TraceScope>>,
     /// The filter for secrets in the call's result, and the name of the call's tool. `None` if the scope must not get
     /// the result's text.
-    pub(super) words: Option<(Redactor, String)>,
+    pub(super) words: Option<Box<(Redactor, String)>>,
 }
 
 impl fmt::Debug for SpanScope {

@@ -85,11 +85,6 @@ impl Redactor {
         Self { rules, known, remembered: HiddenValues::default() }
     }
 
-    /// A name or an id for the trace. Only registered secrets are hidden.
-    pub(super) fn name(&self, name: &str) -> String {
-        self.known.hide(name).into_owned()
-    }
-
     /// The text for the trace, without secrets. If the text is the arguments or the result of a call, `tool` is the
     /// name of the call's tool.
     pub(super) fn hide(&mut self, text: &str, tool: Option<&str>) -> String {

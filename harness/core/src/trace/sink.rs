@@ -38,7 +38,7 @@ use crate::{
 pub struct Trace {
     pub(super) on: bool,
     redaction: Redaction,
-    known: Secrets,
+    pub(super) known: Secrets,
     pub(super) began: Instant,
     content: bool,
     listener: Option<Arc<dyn TraceListener>>,

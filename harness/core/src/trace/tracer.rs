@@ -41,29 +41,50 @@ pub struct RunParticipants<'a> {
 /// Records the trace of a run.
 #[doc(hidden)]
 pub struct Tracer {
-    trace: Trace,
-    pub(super) secrets: Redactor,
+    trace: Arc<Trace>,
     /// The id of the current run. Between runs, the id of the next run; empty until the first event after a run.
     run: String,
-    events: Arc<Vec<TraceEvent>>,
+    events: Vec<TraceEvent>,
     /// Whether a run is in progress.
     runs: bool,
     /// Whether the library has asked the program's trace for the `listener` of this run.
     awake: bool,
+    /// The listener for this run. `None` without a listener in the trace's settings, and after a panic of the listener.
+    listener: Option<Box<dyn RunListener>>,
+    /// What the next events of the run need. `None` after a run, so that a waiting conversation does not keep it.
+    pub(super) now: Option<Box<TracedRun>>,
+    /// The event `Reopened`, until the next run begins: the listener adds this event to the run's span.
+    pub(super) reopened: Option<Box<Happened>>,
+}
+
+/// What the events of a run need from earlier events of the run.
+pub(super) struct TracedRun {
+    secrets: Redactor,
     turn: u32,
     context: ContextTokens,
     response: Option<String>,
     answer_way: Option<OutputMode>,
-    /// The listener for this run. `None` without a listener in the trace's settings, and after a panic of the listener.
-    listener: Option<Box<dyn RunListener>>,
     /// The durations of calls whose results are not traced yet, by call id.
     ran: HashMap<String, Duration>,
     /// The names of the tools, by call id.
     pub(super) tools: HashMap<String, String>,
     /// The pending journal operation.
     pub(super) operation: Option<PendingOperation>,
-    /// The event `Reopened`, until the next run begins: the listener adds this event to the run's span.
-    pub(super) reopened: Option<Happened>,
+}
+
+impl TracedRun {
+    fn new(secrets: Redactor) -> Self {
+        Self {
+            secrets,
+            turn: 0,
+            context: ContextTokens::default(),
+            response: None,
+            answer_way: None,
+            ran: HashMap::new(),
+            tools: HashMap::new(),
+            operation: None,
+        }
+    }
 }
 
 impl fmt::Debug for Tracer {
@@ -73,29 +94,38 @@ impl fmt::Debug for Tracer {
 }
 
 impl Tracer {
-    pub fn new(trace: &Trace) -> Self {
+    pub fn new(trace: &Arc<Trace>) -> Self {
         Self {
-            secrets: trace.redactor(),
-            trace: trace.clone(),
+            trace: Arc::clone(trace),
             run: String::new(),
-            events: Arc::default(),
+            events: Vec::new(),
             runs: false,
             awake: false,
-            turn: 0,
-            context: ContextTokens::default(),
-            response: None,
-            answer_way: None,
             listener: None,
-            ran: HashMap::new(),
-            tools: HashMap::new(),
-            operation: None,
+            now: None,
             reopened: None,
         }
     }
 
+    pub(super) fn now(&mut self) -> &mut TracedRun {
+        let Self { now, trace, .. } = self;
+        now.get_or_insert_with(|| Box::new(TracedRun::new(trace.redactor())))
+    }
+
+    /// The text for the trace, without secrets: see [`Redactor::hide`].
+    pub(super) fn hide(&mut self, text: &str, tool: Option<&str>) -> String {
+        self.now().secrets.hide(text, tool)
+    }
+
+    /// The text of this call for the trace, without secrets.
+    pub(super) fn hide_of_call(&mut self, text: &str, call: &str) -> String {
+        let TracedRun { secrets, tools, .. } = self.now();
+        secrets.hide(text, tools.get(call).map(String::as_str))
+    }
+
     /// A tracer for facts that were recorded earlier. It informs no listener and writes nowhere.
     pub fn of_past(trace: &Trace) -> Self {
-        Self::new(&trace.kept_only())
+        Self::new(&Arc::new(trace.kept_only()))
     }
 
     /// Sets the id of the run for all following events. A driver that executes the actions of one run separately sets
@@ -106,7 +136,7 @@ impl Tracer {
 
     /// A name or an id without registered secrets.
     pub fn name(&self, name: &str) -> String {
-        self.secrets.name(name)
+        self.trace.known.hide(name).into_owned()
     }
 
     /// The id of the current run.
@@ -117,7 +147,7 @@ impl Tracer {
     /// Takes the events of the run out of the tracer, so that a waiting conversation does not keep the texts in memory
     /// twice.
     pub fn run(&mut self) -> RunTrace {
-        RunTrace(mem::take(&mut self.events))
+        RunTrace(Arc::new(mem::take(&mut self.events)))
     }
 
     /// Begins a run. The run's trace also contains the events since the last run.
@@ -129,24 +159,25 @@ impl Tracer {
             return;
         }
         if !follows {
-            self.secrets = self.trace.redactor();
+            self.now = None;
         }
-        self.tools.clear();
-        self.ran.clear();
+        let TracedRun { tools, ran, .. } = self.now();
+        tools.clear();
+        ran.clear();
         let RunParticipants { provider, model, tools, conversation, journaled, earlier, caller } =
             cast;
         let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
-        let said = said.map(|said| self.secrets.hide(&with_files(said), None));
+        let said = said.map(|said| self.hide(&with_files(said), None));
         self.write(Happened::RunStarted {
             unix_ms: u64::try_from(since.as_millis()).unwrap_or(u64::MAX),
-            provider: self.secrets.name(provider),
-            model: self.secrets.name(model),
-            tools: tools.iter().map(|tool| self.secrets.name(tool)).collect(),
-            conversation: conversation.map(|id| self.secrets.name(id)),
-            journaled: journaled.map(|name| self.secrets.name(name)),
+            provider: self.name(provider),
+            model: self.name(model),
+            tools: tools.iter().map(|tool| self.name(tool)).collect(),
+            conversation: conversation.map(|id| self.name(id)),
+            journaled: journaled.map(|name| self.name(name)),
             earlier,
             said,
-            caller: caller.map(|(run, call)| CallOfRun::new(run, self.secrets.name(call))),
+            caller: caller.map(|(run, call)| CallOfRun::new(run, self.name(call))),
         });
         self.tell_reopened();
     }
@@ -169,13 +200,14 @@ impl Tracer {
 
     /// Traces that a request is about to be sent to the model.
     pub fn turn(&mut self, turn: u32) {
-        self.turn = turn;
+        self.now().turn = turn;
         self.write(Happened::TurnStarted { turn });
     }
 
     /// Traces that the first event of the model's answer arrived.
     pub fn answer_began(&mut self) {
-        self.write(Happened::AnswerBegan { turn: self.turn });
+        let turn = self.now().turn;
+        self.write(Happened::AnswerBegan { turn });
     }
 
     /// Whether a listener receives the chunks of an answer.
@@ -198,7 +230,8 @@ impl Tracer {
         response: Option<String>,
         way: Option<OutputMode>,
     ) {
-        (self.context, self.response, self.answer_way) = (context, response, way);
+        let now = self.now();
+        (now.context, now.response, now.answer_way) = (context, response, way);
     }
 
     /// Returns the scope in which the agent's loop receives the answer.
@@ -222,18 +255,18 @@ impl Tracer {
             let TracedCall { call, tool, arguments } = self.traced(call);
             self.write(Happened::CallStarted { call, tool, arguments, early });
         }
-        let id = self.secrets.name(id);
+        let id = self.name(id);
         let Some(scope) = self.tell(|listener| listener.call_scope(&id)).flatten() else {
             return SpanScope::default();
         };
         let words = self.trace.has_content_in_spans();
-        let words = words.then(|| (self.secrets.clone(), self.secrets.name(call.name())));
+        let words = words.then(|| Box::new((self.now().secrets.clone(), self.name(call.name()))));
         SpanScope { scope: Some(scope), words }
     }
 
     /// Traces that a call that started early is missing in the complete answer.
     pub fn dropped(&mut self, call: &ToolCall) {
-        self.write(Happened::CallDropped { call: self.secrets.name(call.id()) });
+        self.write(Happened::CallDropped { call: self.name(call.id()) });
     }
 
     /// Traces that a tool reported progress.
@@ -241,44 +274,44 @@ impl Tracer {
         if !self.is_read() {
             return;
         }
-        let message = self.secrets.hide(message, self.tools.get(call).map(String::as_str));
-        self.write(Happened::CallProgressed { call: self.secrets.name(call), message });
+        let message = self.hide_of_call(message, call);
+        self.write(Happened::CallProgressed { call: self.name(call), message });
     }
 
     /// Stores the duration of a call for the event of the call's result.
     pub fn ran(&mut self, call: &ToolCall, elapsed: Duration) {
-        self.ran.insert(call.id().to_owned(), elapsed);
+        self.now().ran.insert(call.id().to_owned(), elapsed);
     }
 
     /// Traces a retry of a request.
     pub fn retry(&mut self, attempt: u32, of: u32, wait: Duration, cause: &str) {
-        let (wait_us, cause) = (micros(wait), self.secrets.hide(cause, None));
+        let (wait_us, cause) = (micros(wait), self.hide(cause, None));
         self.write(Happened::Retried { attempt, of, wait_us, cause });
     }
 
     /// Traces that a fallback provider gets the request.
     pub fn fall_back(&mut self, from: &str, to: &str, cause: &str) {
-        let (from, to) = (self.secrets.name(from), self.secrets.name(to));
-        let cause = self.secrets.hide(cause, None);
+        let (from, to) = (self.name(from), self.name(to));
+        let cause = self.hide(cause, None);
         self.write(Happened::FellBack { from, to, cause });
     }
 
     /// Traces that the server refused a member of the request.
     pub fn parameter_dropped(&mut self, parameter: &str, cause: &str) {
-        let (parameter, cause) = (self.secrets.name(parameter), self.secrets.hide(cause, None));
+        let (parameter, cause) = (self.name(parameter), self.hide(cause, None));
         self.write(Happened::ParameterDropped { parameter, cause });
     }
 
     /// Traces that the answer broke off.
     pub fn discarded(&mut self, cause: &str) {
-        let cause = self.secrets.hide(cause, None);
+        let cause = self.hide(cause, None);
         self.write(Happened::Discarded { cause });
     }
 
     /// Traces that a limit is nearly reached, or that a limit cannot be enforced.
     pub fn warning(&mut self, warning: &LimitWarning) {
         let (LimitWarning::Near(reached) | LimitWarning::Unknown(reached)) = warning;
-        let (limit, detail) = (reached.limit, self.secrets.hide(&reached.detail, None));
+        let (limit, detail) = (reached.limit, self.hide(&reached.detail, None));
         self.write(match warning {
             LimitWarning::Near(_) => Happened::LimitNear { limit, detail },
             LimitWarning::Unknown(_) => Happened::LimitUnknown { limit, detail },
@@ -293,33 +326,36 @@ impl Tracer {
         let what = match fact {
             Fact::ModelReplied { message, stop, usage, provider, model, .. } => {
                 let (text, reasoning, calls) = self.message_parts(message.as_ref());
+                let TracedRun { turn, context, response, answer_way, .. } = self.now();
+                let (turn, context) = (*turn, *context);
+                let (response, answer_way) = (response.take(), answer_way.take());
                 Happened::ModelReplied {
-                    turn: self.turn,
+                    turn,
                     text,
                     reasoning,
                     calls,
                     stop: *stop,
                     usage: *usage,
-                    context: self.context,
-                    provider: self.secrets.name(provider),
-                    model: self.secrets.name(model),
-                    response: self.response.take().map(|id| self.secrets.name(&id)),
-                    answer_way: self.answer_way.take(),
+                    context,
+                    provider: self.name(provider),
+                    model: self.name(model),
+                    response: response.map(|id| self.name(&id)),
+                    answer_way,
                 }
             }
             Fact::Interrupted { message, usage, cause, .. } => {
                 let (text, _, calls) = self.message_parts(message.as_ref());
                 let cause = match cause.clone() {
                     InterruptCause::Limit { limit, scope, detail } => {
-                        let detail = self.secrets.hide(&detail, None);
+                        let detail = self.hide(&detail, None);
                         InterruptCause::Limit { limit, scope, detail }
                     }
                     InterruptCause::Failure { error, public_text: _ } => {
-                        let error = self.secrets.hide(&error, None);
+                        let error = self.hide(&error, None);
                         InterruptCause::Failure { error, public_text: None }
                     }
                     InterruptCause::Denial { call } => {
-                        InterruptCause::Denial { call: self.secrets.name(&call) }
+                        InterruptCause::Denial { call: self.name(&call) }
                     }
                     InterruptCause::Program => InterruptCause::Program,
                 };
@@ -328,13 +364,11 @@ impl Tracer {
             Fact::CallDecided { call, decision } => {
                 let (side_effects, denied, by) = match decision {
                     Decision::Allow { side_effects, by, .. } => (Some(*side_effects), None, by),
-                    Decision::Deny { reason, by } => {
-                        (None, Some(self.secrets.hide(reason, None)), by)
-                    }
+                    Decision::Deny { reason, by } => (None, Some(self.hide(reason, None)), by),
                 };
                 let by = self.decider(by, call);
                 let (waited_ms, elsewhere) = wait_duration(waited);
-                let call = self.secrets.name(call);
+                let call = self.name(call);
                 Happened::CallDecided { call, side_effects, denied, by, waited_ms, elsewhere }
             }
             Fact::CallFinished { result, .. } => self.finished(result),
@@ -354,21 +388,21 @@ impl Tracer {
                 Happened::CallUndecided { call, tool }
             }
             Fact::GrantRevoked { call, scope } => Happened::GrantRevoked {
-                call: self.secrets.name(call),
-                scope: self.secrets.hide(scope.shown(), None),
+                call: self.name(call),
+                scope: self.hide(scope.shown(), None),
             },
             Fact::Steered { message } => {
-                Happened::Steered { text: shortened(self.secrets.hide(&message.text(), None)) }
+                Happened::Steered { text: shortened(self.hide(&message.text(), None)) }
             }
             Fact::AnswerAccepted {} => Happened::AnswerAccepted {},
             Fact::AnswerRejected { by, faults, message } => {
-                let faults = faults.iter().map(|fault| shortened(self.secrets.hide(fault, None)));
+                let faults = faults.iter().map(|fault| shortened(self.hide(fault, None)));
                 let (faults, again) = (faults.collect(), message.is_some());
                 Happened::AnswerRejected { by: *by, faults, again }
             }
             Fact::ToolsFound { call, tools } => Happened::ToolsFound {
-                call: self.secrets.name(call),
-                tools: tools.iter().map(|tool| self.secrets.name(tool)).collect(),
+                call: self.name(call),
+                tools: tools.iter().map(|tool| self.name(tool)).collect(),
             },
             Fact::ContextCleared { results, arguments, before, after } => {
                 let (results, arguments) = (results.len(), arguments.len());
@@ -378,25 +412,25 @@ impl Tracer {
                 messages, summary, vendor, request, before, after, ..
             } => Happened::ContextCompacted {
                 messages: *messages,
-                text: shortened(self.secrets.hide(&summary.text(), None)),
+                text: shortened(self.hide(&summary.text(), None)),
                 vendor: vendor.is_some(),
                 before: *before,
                 after: *after,
                 usage: request.usage,
-                model: self.secrets.name(&request.model),
+                model: self.name(&request.model),
             },
             Fact::CompactionFailed { request, cause, .. } => Happened::CompactionFailed {
-                cause: shortened(self.secrets.hide(cause, None)),
+                cause: shortened(self.hide(cause, None)),
                 usage: request.usage,
             },
             Fact::VendorSummaryRefused { cause } => {
-                Happened::VendorSummaryRefused { cause: shortened(self.secrets.hide(cause, None)) }
+                Happened::VendorSummaryRefused { cause: shortened(self.hide(cause, None)) }
             }
             Fact::ContextOverflowed { window, tokens, .. } => {
                 Happened::ContextOverflowed { window: *window, tokens: *tokens }
             }
             Fact::ContextPinned { text } => {
-                Happened::ContextPinned { text: shortened(self.secrets.hide(text, None)) }
+                Happened::ContextPinned { text: shortened(self.hide(text, None)) }
             }
             Fact::PrefixUnused {} => return,
             // The first prefix of a conversation is not a change.
@@ -404,7 +438,7 @@ impl Tracer {
                 return;
             }
             Fact::PrefixSet { appended, left_out, change, refusal, .. } => {
-                let mut hide = |words: &String| shortened(self.secrets.hide(words, None));
+                let mut hide = |words: &String| shortened(self.hide(words, None));
                 let (change, refusal) = (hide(change), refusal.as_ref().map(&mut hide));
                 Happened::PrefixChanged {
                     change,
@@ -414,9 +448,9 @@ impl Tracer {
                 }
             }
             Fact::CallEnded { tool, result } => Happened::CallEnded {
-                call: self.secrets.name(result.call_id()),
+                call: self.name(result.call_id()),
                 outcome: result.outcome(),
-                text: shortened(self.secrets.hide(&result.as_text(), Some(tool))),
+                text: shortened(self.hide(&result.as_text(), Some(tool))),
             },
             // `begin` writes the event `run_started` for these facts.
             Fact::Given { .. } | Fact::UserSaid { .. } | Fact::Resumed { .. } => return,
@@ -441,27 +475,27 @@ impl Tracer {
         self.stopped();
         self.write(ended);
         self.run.clear();
-        self.runs = false;
+        (self.runs, self.now) = (false, None);
     }
 
     fn finished(&mut self, result: &ToolResult) -> Happened {
         let (text, files) = self.content(result);
         Happened::CallFinished {
-            call: self.secrets.name(result.call_id()),
+            call: self.name(result.call_id()),
             outcome: result.outcome(),
             text,
             files,
-            ran_us: self.ran.remove(result.call_id()).map(micros),
+            ran_us: self.now().ran.remove(result.call_id()).map(micros),
         }
     }
 
     /// The text of a result for the model, and a line for each of its files.
     pub(super) fn content(&mut self, result: &ToolResult) -> (String, Vec<String>) {
-        let tool = self.tools.get(result.call_id()).map(String::as_str);
-        let text = shortened(self.secrets.hide(&result.as_text(), tool));
+        let call = result.call_id();
+        let text = shortened(self.hide_of_call(&result.as_text(), call));
         let files = result.content().iter().filter_map(|part| {
             let (kind, media) = part.media().filter(|(_, media)| media.text().is_none())?;
-            Some(self.secrets.hide(&media.summary_line(kind), tool))
+            Some(self.hide_of_call(&media.summary_line(kind), call))
         });
         (text, files.collect())
     }
@@ -477,16 +511,16 @@ impl Tracer {
             })
             .collect();
         let calls: Vec<TracedCall> = message.calls().map(|call| self.traced(call)).collect();
-        let text = self.secrets.hide(&message.text(), None);
-        (text, self.secrets.hide(&reasoning.join("\n"), None), calls)
+        let text = self.hide(&message.text(), None);
+        (text, self.hide(&reasoning.join("\n"), None), calls)
     }
 
     fn traced(&mut self, call: &ToolCall) -> TracedCall {
-        self.tools.insert(call.id().to_owned(), call.name().to_owned());
+        self.now().tools.insert(call.id().to_owned(), call.name().to_owned());
         TracedCall {
-            call: self.secrets.name(call.id()),
-            tool: self.secrets.name(call.name()),
-            arguments: self.secrets.hide(call.arguments(), Some(call.name())),
+            call: self.name(call.id()),
+            tool: self.name(call.name()),
+            arguments: self.hide(call.arguments(), Some(call.name())),
         }
     }
 
@@ -499,7 +533,7 @@ impl Tracer {
         }
         let is_read = self.trace.on || self.is_listening();
         if is_read && self.run.is_empty() {
-            (self.run, self.events) = (new_run(), Arc::default());
+            (self.run, self.events) = (new_run(), Vec::new());
         }
         is_read
     }
@@ -533,7 +567,11 @@ impl Tracer {
         };
         self.trace.write(&event);
         if self.runs || self.events.len() < BEFORE {
-            Arc::make_mut(&mut self.events).push(event);
+            if self.events.is_empty() {
+                // Until its first answer, a run has three events.
+                self.events.reserve_exact(3);
+            }
+            self.events.push(event);
         }
     }
 }

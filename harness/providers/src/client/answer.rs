@@ -88,10 +88,11 @@ impl<D: Dialect> AnswerStream<D> {
         timeouts: Timeouts,
         until: Instant,
         whole: Instant,
-    ) -> Self {
+    ) -> Box<Self> {
         let id = ["request-id", "x-request-id"].iter().find_map(|name| headers.get(*name));
         let id = id.and_then(|id| id.to_str().ok()).map(str::to_owned);
-        Self {
+        // Boxed, because the futures that hand the stream on would each have room for all of it.
+        Box::new(Self {
             decoder,
             body,
             bytes: Bytes::new(),
@@ -112,25 +113,25 @@ impl<D: Dialect> AnswerStream<D> {
             error: None,
             rest: 0,
             waits_for_rest: false,
-        }
+        })
     }
 
     /// Sets how long the server may be silent after the stop reason before the answer ends.
-    pub(super) fn with_silence(mut self, silence: Duration) -> Self {
+    pub(super) fn with_silence(mut self: Box<Self>, silence: Duration) -> Box<Self> {
         self.silence = silence;
         self
     }
 
     /// Puts these events, which are not part of the answer, before the first event of the answer.
-    pub(super) fn behind(mut self, mut events: Vec<StreamEvent>) -> Self {
+    pub(super) fn behind(mut self: Box<Self>, mut events: Vec<StreamEvent>) -> Box<Self> {
         events.reverse();
         self.ahead = events;
         self
     }
 
     /// Reads the first event, and fails if the stream begins with an error.
-    pub(super) async fn wait_for_start(mut self) -> Result<Self, Error> {
-        let first = poll_fn(|context| Pin::new(&mut self).poll_next(context)).await;
+    pub(super) async fn wait_for_start(mut self: Box<Self>) -> Result<Box<Self>, Error> {
+        let first = poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await;
         self.first = first.transpose()?;
         Ok(self)
     }
@@ -340,14 +341,14 @@ mod tests {
         \"delta\":{\"type\":\"text_delta\",\"text\":\"la\"}}\n\n";
 
     /// An answer whose server sends `piece` without end.
-    fn endless(piece: &'static str) -> AnswerStream<anthropic::AnthropicAnswer> {
+    fn endless(piece: &'static str) -> Box<AnswerStream<anthropic::AnthropicAnswer>> {
         of(stream::repeat_with(move || Ok(Bytes::from_static(piece.as_bytes()))))
     }
 
     /// An answer whose server sends `body`.
     fn of(
         body: impl Stream<Item = reqwest::Result<Bytes>> + Send + 'static,
-    ) -> AnswerStream<anthropic::AnthropicAnswer> {
+    ) -> Box<AnswerStream<anthropic::AnthropicAnswer>> {
         let timeouts =
             Timeouts { first_event: MINUTE, between_events: MINUTE, ..Timeouts::default() };
         let (until, whole) = (after(timeouts.first_event), after(timeouts.whole_call));

@@ -201,24 +201,22 @@ impl HttpTransport {
                 let mut failed: Option<Error> = None;
                 loop {
                     let mut sent = lessons.sent(&request);
-                    let err = match self
-                        .wait_for_start(request.clone(), question, decoder, &mut sent)
-                        .await
-                    {
-                        Err(err) => err,
-                        Ok(answer) => {
-                            let secrets = self.secrets_with(request.settings());
-                            let mut ahead = lessons.take_untold(&secrets);
-                            let is_refusal = |it| matches!(it, &ServerQuirk::Thinking(_));
-                            if let Some(err) =
-                                failed.as_ref().filter(|_| learnt.iter().any(is_refusal))
-                            {
-                                let cause = secrets.hide(&err.to_string()).into_owned();
-                                ahead.push(StreamEvent::ReasoningRefused { cause });
+                    let err =
+                        match self.wait_for_start(&request, question, decoder, &mut sent).await {
+                            Err(err) => err,
+                            Ok(answer) => {
+                                let secrets = self.secrets_with(request.settings());
+                                let mut ahead = lessons.take_untold(&secrets);
+                                let is_refusal = |it| matches!(it, &ServerQuirk::Thinking(_));
+                                if let Some(err) =
+                                    failed.as_ref().filter(|_| learnt.iter().any(is_refusal))
+                                {
+                                    let cause = secrets.hide(&err.to_string()).into_owned();
+                                    ahead.push(StreamEvent::ReasoningRefused { cause });
+                                }
+                                return Ok(answer.behind(ahead));
                             }
-                            return Ok(answer.behind(ahead));
-                        }
-                    };
+                        };
                     let told = lessons.learn(&request, takes, sent, &err);
                     if let (None, Some(before)) = (&told, &failed) {
                         lessons.forget_vain(&learnt, before.last(), &err);
@@ -272,22 +270,22 @@ impl HttpTransport {
     /// router then refuses. The router reports this refusal in the stream, so the first event can be an error.
     async fn wait_for_start<'a, D: Dialect>(
         &self,
-        request: Request<'a>,
+        request: &Request<'a>,
         question: impl Fn(&Request<'a>) -> Result<HttpRequest, Error>,
         decoder: impl Fn() -> Decoder<D>,
         sent: &mut RequestTraits,
-    ) -> Result<AnswerStream<D>, Error> {
+    ) -> Result<Box<AnswerStream<D>>, Error> {
         self.send(request, question, decoder, sent).await?.wait_for_start().await
     }
 
     /// Sends the request once.
     async fn send<'a, D: Dialect>(
         &self,
-        request: Request<'a>,
+        request: &Request<'a>,
         question: impl Fn(&Request<'a>) -> Result<HttpRequest, Error>,
         decoder: impl Fn() -> Decoder<D>,
         sent: &mut RequestTraits,
-    ) -> Result<AnswerStream<D>, Error> {
+    ) -> Result<Box<AnswerStream<D>>, Error> {
         let whole = after(self.timeouts.whole_call);
         let until = after(self.timeouts.first_event).min(whole);
         let ran_out = |_| self.timeouts.ran_out(whole, 0);
@@ -295,7 +293,7 @@ impl HttpTransport {
             let tap = self.tap.as_ref()?;
             tap.begin(url, headers, self.secrets_with(request.settings()))
         };
-        let asked = question(&request)?;
+        let asked = question(request)?;
         sent.optional = asked.body.sent();
         let mut line = asked.of(self, &self.client, request.stop(), record);
         let head = timeout_at(until, connection::send(line.head())).await.map_err(ran_out)?;
@@ -307,7 +305,7 @@ impl HttpTransport {
                     .ok()
                     .and_then(|tls| connection::fresh(self.timeouts.connect, tls).ok());
                 let Some(client) = client else { return Err(self.not_sent(lost.error)) };
-                line = question(&request)?.of(self, &client, request.stop(), record);
+                line = question(request)?.of(self, &client, request.stop(), record);
                 let sent = timeout_at(until, line.head()).await.map_err(ran_out)?;
                 sent.map_err(|err| self.not_sent(err))?
             }

@@ -175,6 +175,9 @@ async fn decide(
             (Some(ClientDecision::Answer(value)), None) => {
                 chat.settle(open.answered(value.clone()).by(who)).boxed()
             }
+            (Some(ClientDecision::Deny { .. }), None) => {
+                chat.settle(open.answered(Value::Null).by(who)).boxed()
+            }
             _ => continue,
         };
         match first(chat, id, sent).await {

@@ -374,7 +374,13 @@ impl UiMessageStream {
             Event::ToolResult { call, result, .. } if self.state.has_no_turn => {
                 let id = id(call);
                 // The client cannot change an earlier message.
-                let data = json!({"call": id, "tool": call.name(), "text": result.to_text()});
+                let mut data = json!({"call": id, "tool": call.name(), "text": result.to_text()});
+                // It was in doubt, and has turned out well.
+                if result.outcome() == CallOutcome::Succeeded
+                    && let Some(data) = data.as_object_mut()
+                {
+                    data.insert("output".to_owned(), output(result));
+                }
                 self.stream.chunk(
                     json!({"type": "data-withdrawn", "id": format!("withdrawn-{id}"), "data": data}),
                 );

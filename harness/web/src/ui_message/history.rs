@@ -176,8 +176,13 @@ impl PageMessages {
         let parts = self.messages.iter_mut().filter_map(|it| it.get_mut("parts")?.as_array_mut());
         for part in parts.flatten().filter(|part| is_open(part)).filter_map(Value::as_object_mut) {
             part.remove("approval");
-            part.insert("state".into(), json!("output-error"));
-            part.insert("errorText".into(), json!(reason));
+            let is_it = part.get("toolCallId").and_then(Value::as_str) == Some(call);
+            let (state, member, value) = match data.get("output").filter(|_| is_it) {
+                Some(output) => ("output-available", "output", output.clone()),
+                None => ("output-error", "errorText", json!(reason)),
+            };
+            part.insert("state".into(), json!(state));
+            part.insert(member.into(), value);
         }
     }
 

@@ -14,7 +14,8 @@
 //!
 //! A new message of the user withdraws the calls that wait. The client cannot change an earlier message, so the new answer has a
 //! part `data-withdrawn` for each such call, with its id as `call` and the `text` of its result: the page asks for this call, and for
-//! those whose ids begin with `CALL/`, no more. [`UiMessageStream::messages`] shows them as `output-error`.
+//! those whose ids begin with `CALL/`, no more. [`UiMessageStream::messages`] shows them as `output-error`, or as `output-available` if
+//! the data has the `output` of a call that was in doubt and has succeeded.
 //!
 //! What has no part of its own is a part `data-` with the name of the event, such as `data-retrying`, and has what
 //! [`public_event`](crate::public_event) leaves of it. Most are transient: the page gets them by `onData`. The calls of an agent

@@ -40,6 +40,30 @@ pub struct BudgetUsage {
     pub known_cost: f64,
 }
 
+impl BudgetUsage {
+    /// Nothing was spent, and that is all.
+    #[doc(hidden)]
+    pub fn nothing() -> Self {
+        Self { usage_is_whole: true, cost: Some(0.0), ..Self::default() }
+    }
+
+    /// The sum of both. An amount that is unknown in one of them is unknown.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn plus(&self, later: &Self) -> Self {
+        let mut usage = self.usage;
+        usage.add(&later.usage);
+        Self {
+            turns: self.turns.saturating_add(later.turns),
+            tool_calls: self.tool_calls.saturating_add(later.tool_calls),
+            usage,
+            usage_is_whole: self.usage_is_whole && later.usage_is_whole,
+            cost: self.cost.zip(later.cost).map(|(one, other)| one + other),
+            known_cost: self.known_cost + later.known_cost,
+        }
+    }
+}
+
 /// What is left of all limits that apply. A field is `None` if there is no limit. A field for tokens or cost is also
 /// `None` if the amount spent so far is unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -130,12 +154,12 @@ impl Budget {
     /// Fails if the cost limit of this budget, or of a budget around it, is below 0 or not a number.
     #[doc(hidden)]
     pub fn check(&self) -> Result<(), Error> {
-        self.nodes().iter().try_for_each(|node| node.lock().limits.check())
+        self.nodes().iter().try_for_each(|node| node.lock().limits().check())
     }
 
     /// The limits of this budget, without the limits of outer budgets.
     pub(super) fn limits(&self) -> Limits {
-        self.0.lock().limits.clone()
+        self.0.lock().limits()
     }
 
     /// Creates the budget of a run with these limits in this conversation.
@@ -196,7 +220,8 @@ impl Budget {
         let (mut calls, mut input, mut output, mut cost) = (None, None, None, None);
         for node in self.nodes() {
             let state = node.lock();
-            let BudgetState { limits, sum, aside, .. } = &*state;
+            let BudgetState { sum, aside, .. } = &*state;
+            let limits = state.limits();
             let called = sum.tool_calls.saturating_add(*aside);
             let known = |used: Option<u64>| used.or((sum.turns == 0).then_some(0));
             let of_tokens =
@@ -224,6 +249,9 @@ impl Budget {
     pub fn within(&self, outer: &Self) {
         let others = outer.nodes();
         let mut state = self.0.lock();
+        if state.above.is_empty() {
+            state.above.reserve_exact(others.len());
+        }
         for node in others {
             if !Arc::ptr_eq(&node, &self.0) && !state.is_within(&node) {
                 state.above.push(node);

@@ -90,7 +90,7 @@ impl BudgetChain {
             .map(|node| (node, node.lock()))
             .collect();
         for (node, state) in &held {
-            let Some(limit) = state.limits.calls() else { continue };
+            let Some(limit) = state.limits().calls() else { continue };
             let others = state.aside.saturating_sub(own);
             let left = limit.saturating_sub(state.sum.tool_calls.saturating_add(others));
             if needed > left {
@@ -117,7 +117,7 @@ impl BudgetChain {
     pub(super) fn overspent(&self) -> Option<LimitReached> {
         self.nodes.iter().find_map(|node| {
             let state = node.lock();
-            let BudgetState { limits, sum, .. } = &*state;
+            let (limits, sum) = (state.limits(), &state.sum);
             let tokens = [
                 (LimitKind::InputTokens, sum.usage.input, limits.input()),
                 (LimitKind::OutputTokens, sum.usage.output, limits.output()),
@@ -147,7 +147,7 @@ impl BudgetChain {
     /// The limit that refuses a model of unknown cost; `None` if no budget has such a limit.
     pub(super) fn limit_on_unknown_cost(&self, why: &str) -> Option<LimitReached> {
         let mut nodes = self.nodes.iter();
-        let node = nodes.find(|node| node.lock().limits.can_refuse_unknown_cost())?;
+        let node = nodes.find(|node| node.lock().limits().can_refuse_unknown_cost())?;
         Some(self.reached(node, LimitKind::UnknownCost, why.to_owned()))
     }
 
@@ -156,7 +156,8 @@ impl BudgetChain {
         let mut noticed = Vec::new();
         for node in &self.nodes {
             let state = node.lock();
-            let BudgetState { said, limits, sum, .. } = &*state;
+            let BudgetState { said, sum, .. } = &*state;
+            let limits = state.limits();
             let whose = whose(self.scope(node), node.scope);
             let count = |used: Option<u64>, allowed: Option<u64>| {
                 allowed.map(|allowed| percent(used.unwrap_or(0), allowed))

@@ -85,10 +85,10 @@ pub struct RunGuard {
     /// Whether a request to the model is in progress.
     asking: bool,
     /// The last price look-up of this run.
-    known: Option<PricedModel>,
+    known: Option<Box<PricedModel>>,
     /// The last price look-up before this run, as a cache. An interrupted answer of this run is not charged at this
     /// price.
-    known_before: Option<PricedModel>,
+    known_before: Option<Box<PricedModel>>,
     /// The number of calls that the run has reserved and that have not started.
     aside: u32,
     /// The calls of the last answer, in order.
@@ -343,6 +343,11 @@ impl RunGuard {
         }
     }
 
+    /// Looks up the price of the model that will be asked. An answer that breaks off is charged with it.
+    pub fn look_up_price(&mut self, provider: &str, model: &str) {
+        self.price(provider, model, None);
+    }
+
     /// The limit that forbids a resumed run to continue with its calls; `None` if the run may continue. Each end of
     /// the process during a run counts as a turn. So a call that ends its process each time is not repeated forever.
     pub fn before_going_on(&self) -> Option<LimitReached> {
@@ -465,17 +470,17 @@ impl RunGuard {
             (known.provider.as_str(), known.model.as_str()) == (provider, model)
                 && known.asked.as_deref() == asked
         };
-        if let Some(known) = self.known.as_ref().filter(is_it) {
+        if let Some(known) = self.known.as_deref().filter(is_it) {
             return known.price;
         }
-        if self.known_before.as_ref().filter(is_it).is_some() {
+        if self.known_before.as_deref().filter(is_it).is_some() {
             self.known = self.known_before.take();
             return self.known.as_ref().and_then(|known| known.price);
         }
         let price = self.models.price(provider, model, asked);
         let asked = asked.map(str::to_owned);
-        self.known =
-            Some(PricedModel { provider: provider.into(), model: model.into(), asked, price });
+        let (provider, model) = (provider.to_owned(), model.to_owned());
+        self.known = Some(Box::new(PricedModel { provider, model, asked, price }));
         price
     }
 
@@ -514,6 +519,7 @@ impl RunGuard {
         let calls =
             message.calls().map(|call| OfAnswer { call: HashedCall::of(call.clone()), end: None });
         self.calls = calls.collect();
+        self.calls.shrink_to_fit();
         let ids = self.calls.iter().map(|it| it.call.id().to_owned());
         self.places = ids.zip(0..).collect();
         self.open = self.calls.len();

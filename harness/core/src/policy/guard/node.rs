@@ -21,8 +21,6 @@ pub(super) struct BudgetNode {
 pub(super) struct BudgetState {
     /// The limits that the program has set for this budget.
     pub(super) said: Limits,
-    /// The limits that apply. For a run, they include the defaults.
-    pub(super) limits: Limits,
     /// All outer budgets of this budget without duplicates, the nearest first.
     pub(super) above: Vec<Arc<BudgetNode>>,
     pub(super) sum: ChargeSum,
@@ -52,16 +50,14 @@ impl RunPart {
 impl BudgetNode {
     pub(super) fn new(scope: LimitScope, said: Limits, run: Option<RunPart>) -> Arc<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        let mut state = BudgetState {
-            said: Limits::new(),
-            limits: Limits::new(),
+        let state = BudgetState {
+            said,
             above: Vec::new(),
             sum: ChargeSum::default(),
             aside: 0,
             asking: 0,
             run,
         };
-        state.limit(&said);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
         Arc::new(Self { id, scope, state: Mutex::new(state) })
     }
@@ -75,10 +71,14 @@ impl BudgetState {
     /// Sets limits. Limits that `limits` leaves open keep their values.
     pub(super) fn limit(&mut self, limits: &Limits) {
         self.said = limits.over(&self.said);
-        self.limits = match self.run {
+    }
+
+    /// The limits that apply. For a run, they include the defaults.
+    pub(super) fn limits(&self) -> Limits {
+        match self.run {
             Some(_) => self.said.over(&Limits::of_a_run()),
             None => self.said.clone(),
-        };
+        }
     }
 
     pub(super) fn is_within(&self, node: &Arc<BudgetNode>) -> bool {

@@ -1,7 +1,7 @@
 //! Amounts of spending: a charge for each fact that costs something, and sums of charges.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
@@ -149,11 +149,11 @@ pub fn unknown_spent(why: &str) -> CallSpent {
 #[doc(hidden)]
 pub struct AgentSums {
     /// The amounts that facts state for agents whose conversations the journal keeps.
-    said: HashMap<String, CallSpent>,
-    untold: HashMap<String, CallSpent>,
+    said: BTreeMap<String, CallSpent>,
+    untold: BTreeMap<String, CallSpent>,
     /// The calls with agents whose conversations are in no journal. A fact that states the spending of these agents
     /// removes the call.
-    unkept: HashSet<String>,
+    unkept: BTreeSet<String>,
 }
 
 impl AgentSums {

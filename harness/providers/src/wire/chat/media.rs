@@ -36,7 +36,7 @@ pub(super) struct AnswerMedia {
     /// parse an equal list again.
     pub(super) last_found: Vec<u8>,
     pub(super) last_urls: Vec<u8>,
-    audio: Option<AnswerAudio>,
+    audio: Option<Box<AnswerAudio>>,
 }
 
 /// The audio of an arriving answer.
@@ -175,7 +175,7 @@ impl AnswerMedia {
         for source in sources.filter(|_| self.annotations.is_empty()) {
             out.cited(text, source)?;
         }
-        if let Some(sound) = self.audio.take().filter(AnswerAudio::has_content) {
+        if let Some(sound) = self.audio.take().filter(|sound| sound.has_content()) {
             let (sound, json) = sound.parts();
             let size = sound.as_ref().map_or(0, message::Media::room);
             if let Some(sound) = sound.filter(|_| size <= out.room()) {
