@@ -1,6 +1,8 @@
 //! Cases whose cost must grow in proportion to their size. Each case is measured at a size and at twice that size. The
 //! check fails if the ratio exceeds the limit of the case.
 
+mod long;
+
 use std::hint::black_box;
 
 use futures_util::{StreamExt as _, stream};
@@ -63,6 +65,9 @@ pub(crate) fn cases() -> Vec<Growing> {
     case("kept/last", 1024, LEVEL);
     case("kept/all", 1024, LEVEL);
     case("ids", 128, LINEAR);
+    case("long/clear", 256, LINEAR);
+    case("long/list", 256, LINEAR);
+    case("long/open", 64, LINEAR);
     cases
 }
 
@@ -207,6 +212,7 @@ pub(crate) fn run(case: &[&str], size: usize) {
             });
         }
         ["hold", what, wire] => hold(what, wire, size),
+        ["long", what] if long::run(what, size) => {}
         _ => panic!("no case is called `{case:?}`"),
     }
 }

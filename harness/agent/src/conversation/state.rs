@@ -186,8 +186,15 @@ impl ConversationState {
 
     /// Applies a fact to the machine and to everything else that is derived from the facts.
     pub(crate) fn fold(&mut self, fact: &Fact) -> Result<(), Error> {
+        let is_cleared = matches!(fact, Fact::ContextCleared { .. });
+        let past = is_cleared.then(|| self.sent_view().messages().clone());
         self.machine.apply(fact)?;
         self.fold_beside_machine(fact);
+        if let Some(past) = past {
+            let mut gauge = self.requests.gauge;
+            gauge.replace(&past, self.sent_view());
+            self.requests.gauge = gauge;
+        }
         Ok(())
     }
 
@@ -197,10 +204,7 @@ impl ConversationState {
         if self.approvals.apply(fact) {
             self.report_sources_to_caller();
         }
-        if let Fact::ContextCleared { .. }
-        | Fact::ToolsFound { .. }
-        | Fact::ContextCompacted { .. } = fact
-        {
+        if let Fact::ToolsFound { .. } | Fact::ContextCompacted { .. } = fact {
             self.reset_estimate();
         }
     }

@@ -106,6 +106,19 @@ impl ContextMeter {
         self.counted = messages.len();
         self.so_far
     }
+
+    /// Counts the messages that were replaced since `past` anew. None of the messages so far is sent with its thinking
+    /// any more. Returns the number of counted messages, and their tokens.
+    pub fn replace(&mut self, past: &Messages, messages: &Messages) -> (usize, ContextTokens) {
+        for (at, old, new) in messages.replaced_since(past) {
+            if at < self.counted {
+                let without = self.so_far.history.saturating_sub(tokens_of(old));
+                self.so_far.history = without.saturating_add(tokens_of(new));
+            }
+        }
+        self.so_far.reasoning = 0;
+        (self.counted, self.so_far)
+    }
 }
 
 /// A rough count of a message's tokens, without its thinking.
