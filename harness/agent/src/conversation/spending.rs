@@ -22,6 +22,8 @@ pub(crate) struct ConversationSpending {
     pub(crate) usage: Usage,
     /// What the agents of open calls have spent.
     pub(crate) agents: AgentSums,
+    /// Whether the facts that are read now belong to a run that another run has followed.
+    pub(crate) is_past: bool,
 }
 
 impl ConversationSpending {
@@ -37,6 +39,7 @@ impl ConversationSpending {
             clock: RunClock::default(),
             usage: Usage::default(),
             agents: AgentSums::default(),
+            is_past: false,
         }
     }
 
@@ -120,7 +123,10 @@ impl ConversationSpending {
 
     /// Applies a fact. `is_asking` is true if the machine waits for an answer of the model after this fact.
     pub(crate) fn apply(&mut self, fact: &Fact, is_asking: bool) {
-        self.guard.apply(fact);
+        match self.is_past {
+            true => self.guard.charge_fact(fact),
+            false => self.guard.apply(fact),
+        }
         if matches!(fact, Fact::Reopened { .. }) && is_asking {
             self.guard.request_was_lost();
         }

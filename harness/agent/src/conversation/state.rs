@@ -17,7 +17,7 @@ use crate::{
     compaction::gauge::ContextGauge,
     machine::{
         ContextView,
-        folding::{for_each_fact, unreadable},
+        folding::{USER_SAID, for_each_fact, unreadable},
     },
     run::{
         options::{RunOptions, RunTools, offered},
@@ -97,7 +97,7 @@ impl ConversationState {
     /// Makes a conversation from these facts. The agent's spending in this process includes only the later
     /// spending of the conversation.
     pub(crate) fn read(agent: Agent, facts: &[Envelope]) -> Result<Self, Error> {
-        let mut reading = StateReader::new(agent);
+        let mut reading = StateReader::new(agent, facts);
         facts.iter().try_for_each(|envelope| reading.take(envelope))?;
         reading.state.count_for_agent();
         Ok(reading.state)
@@ -115,7 +115,7 @@ impl ConversationState {
         agent: Agent,
         facts: &[Envelope],
     ) -> Result<(Self, bool), Error> {
-        let mut reading = StateReader::new(agent);
+        let mut reading = StateReader::new(agent, facts);
         for_each_fact(facts.iter(), |envelope| reading.take(envelope)).await?;
         Ok((reading.state, reading.waited == Some(true)))
     }
@@ -393,18 +393,23 @@ impl ConversationState {
 struct StateReader {
     state: ConversationState,
     read: usize,
+    /// The number of the first fact of the last run.
+    last_run: usize,
     /// Whether the run waited before the answers at the end of the facts. `None` if the last fact is not an
     /// answer.
     waited: Option<bool>,
 }
 
 impl StateReader {
-    fn new(agent: Agent) -> Self {
-        Self { state: ConversationState::uncounted(agent), read: 0, waited: None }
+    fn new(agent: Agent, facts: &[Envelope]) -> Self {
+        let begins = |envelope: &Envelope| envelope.name() == Some(USER_SAID);
+        let last_run = facts.iter().rposition(begins).unwrap_or(0);
+        Self { state: ConversationState::uncounted(agent), read: 0, last_run, waited: None }
     }
 
     fn take(&mut self, envelope: &Envelope) -> Result<(), Error> {
-        let Self { state, read, waited } = self;
+        let Self { state, read, last_run, waited } = self;
+        state.spending.is_past = read < last_run;
         let folded = envelope.fact().and_then(|fact| {
             // The run also waits while the outcome of a call in doubt is recorded.
             let before =

@@ -199,6 +199,26 @@ mod tests {
     }
 
     #[test]
+    fn what_was_replaced_is_counted_as_if_all_were_counted_anew() {
+        let thought = || Block::Reasoning(ReasoningBlock::new("hm".repeat(40), None));
+        let said = |at: usize| Message::assistant([thought(), Block::text("word ".repeat(at))]);
+        let past: Messages = (0..200).map(said).collect();
+        let (mut meter, mut now) = (ContextMeter::new(Some("Be brief."), &[]), past.clone());
+        let _ = meter.count(&past.range(..150), 0);
+        for at in [0, 31, 32, 149, 150, 199] {
+            now.replace(at, Message::assistant([thought(), Block::text("short")]));
+        }
+        let thinking_from = now.len();
+        let (counted, tokens) = meter.replace(&past, &now);
+        let anew =
+            ContextMeter::new(Some("Be brief."), &[]).count(&now.range(..150), thinking_from);
+        assert_eq!((counted, tokens), (150, anew));
+        now.push(said(3));
+        let anew = ContextMeter::new(Some("Be brief."), &[]).count(&now, thinking_from);
+        assert_eq!(meter.count(&now, thinking_from), anew);
+    }
+
+    #[test]
     fn the_parts_are_estimated_and_then_scaled_to_what_was_counted() {
         let thought = Block::Reasoning(ReasoningBlock::new("hm".repeat(40), None));
         let said =
