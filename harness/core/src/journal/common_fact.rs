@@ -66,7 +66,7 @@ mod tests {
         let others = r#"{"id":"m","role":"assistant","at_ms":1,"later":[1],"blocks":[
             {"name":"look","id":"c","type":"tool_call","arguments":"{}"},
             {"type":"reasoning","text":"hm","vendor":{"wire":"chat","json":"{\"a\":1}"}},
-            {"type":"image","source":{"url":"u"}},{"type":"none"}]}"#;
+            {"type":"image","url":"u"},{"type":"none"}]}"#;
         let result =
             r#"{"call_id":"c","outcome":"succeeded","content":[{"json":{"n":1.5}},{"text":"t"}]}"#;
         let facts = [
