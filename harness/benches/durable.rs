@@ -5,7 +5,8 @@
 //!
 //! A turn is a message of the user, a call that reads, a call that writes, and an answer. The first table shows how
 //! much one turn appends. The second table shows the CPU time of this process and the elapsed time, both measured in
-//! one run, and the ratios to a conversation without a journal. The CPU time of the PostgreSQL server is not included.
+//! one run, and the ratios to a conversation without a journal. The third table shows how long it takes to open a
+//! conversation of 100,000 facts. The CPU time of the PostgreSQL server is not included.
 //! If PostgreSQL (`initdb` and `postgres`) is neither installed nor in the folder that `HARNESS_POSTGRES` names, its
 //! row is omitted.
 
@@ -20,7 +21,9 @@ use std::{
 
 use harness::{
     Agent, Chat, SideEffect, SideEffects, Tool,
-    journal::{Journal, MemoryJournal, PostgresJournal, SqliteJournal, SqliteSynchronous},
+    journal::{
+        Envelope, Head, Journal, MemoryJournal, PostgresJournal, SqliteJournal, SqliteSynchronous,
+    },
     testing::{FaultyJournal, ScriptedProvider, reply},
 };
 use serde_json::json;
@@ -89,6 +92,31 @@ async fn measure(agent: &Agent, journal: Option<&Arc<dyn Journal>>, round: usize
     }
     let of_a_turn = |time: Duration| time.as_secs_f64() * 1e6 / f64::from(TURNS * CHATS);
     Cost { processors: of_a_turn(processors() - before), clock: of_a_turn(begun.elapsed()) }
+}
+
+/// The minimum number of facts of the conversation that is opened (`FACTS`), and how often it is opened in one
+/// measurement (`OPENED`).
+const FACTS: u64 = 100_000;
+const OPENED: u32 = 8;
+
+/// The facts of a long conversation.
+async fn long(agent: &Agent) -> Vec<Envelope> {
+    let journal = MemoryJournal::new();
+    let mut chat = agent.open(&journal, "long").await.expect("a conversation");
+    while chat.facts() < FACTS {
+        chat.send("Do what is to be done in this turn.").await.expect("an answer");
+    }
+    journal.read("long", 0).await.expect("facts").facts
+}
+
+/// The CPU time and the elapsed time in which a conversation is opened, in milliseconds.
+async fn open(agent: &Agent, journal: &Arc<dyn Journal>) -> Cost {
+    let (before, begun) = (processors(), Instant::now());
+    for _ in 0..OPENED {
+        drop(agent.open(journal, "long").await.expect("a conversation"));
+    }
+    let of_one = |time: Duration| time.as_secs_f64() * 1e3 / f64::from(OPENED);
+    Cost { processors: of_one(processors() - before), clock: of_one(begun.elapsed()) }
 }
 
 fn median(mut all: Vec<f64>) -> f64 {
@@ -216,6 +244,18 @@ fn main() {
                 processors / bare.processors,
                 clock / bare.clock
             );
+        }
+
+        let facts = long(&agent).await;
+        println!("\n| opening {} facts | processors, ms | clock, ms |\n|---|---|---|", facts.len());
+        for (name, journal) in kinds.iter().filter_map(|(name, it)| Some((name, it.as_ref()?))) {
+            journal.append("long", Head::default(), &facts).await.expect("facts are appended");
+            let mut costs = Vec::new();
+            for _ in 0..ROUNDS {
+                costs.push(open(&agent, journal).await);
+            }
+            let Cost { processors, clock } = cost(&costs);
+            println!("| {name} | {processors:.0} | {clock:.0} |");
         }
     });
 }

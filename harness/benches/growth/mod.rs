@@ -1,6 +1,8 @@
 //! Cases whose cost must grow in proportion to their size. Each case is measured at a size and at twice that size. The
 //! check fails if the ratio exceeds the limit of the case.
 
+mod long;
+
 use std::hint::black_box;
 
 use futures_util::{StreamExt as _, stream};
@@ -68,6 +70,9 @@ pub(crate) fn cases() -> Vec<Growing> {
     for part in ["tools", "rules", "agents", "watchers", "trace"] {
         case(&format!("parts/{part}"), 128, LINEAR);
     }
+    case("long/clear", 256, LINEAR);
+    case("long/list", 256, LINEAR);
+    case("long/open", 64, LINEAR);
     cases
 }
 
@@ -213,6 +218,7 @@ pub(crate) fn run(case: &[&str], size: usize) {
         }
         ["hold", what, wire] => hold(what, wire, size),
         ["parts", part] => parts::run(part, size),
+        ["long", what] if long::run(what, size) => {}
         _ => panic!("no case is called `{case:?}`"),
     }
 }

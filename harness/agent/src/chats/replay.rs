@@ -7,7 +7,7 @@ use crate::{
     Action, Agent, Event, EventBuf, Inbox, Machine, Numbered, Outcome,
     conversation::{inbox::WaitingCallWithPath, spending::ConversationSpending},
     events::{announcements::announce_fact, numbered::run_name},
-    machine::folding::{AT_ONCE, for_each_fact, unreadable},
+    machine::folding::{AT_ONCE, USER_SAID, for_each_fact, unreadable},
     run::prefix::changed,
     watcher_texts::reason,
 };
@@ -82,7 +82,10 @@ pub(super) async fn add_waiting_agents(
 /// The number of the first fact of the last run: the last message of the user, or 0 without such a message.
 /// Yields to other tasks between parts of the facts.
 pub(super) async fn last_run(facts: &[Envelope]) -> usize {
-    let begins = |envelope: &Envelope| matches!(envelope.fact(), Ok(Fact::UserSaid { .. }));
+    let begins = |envelope: &Envelope| {
+        envelope.name().is_none_or(|name| name == USER_SAID)
+            && matches!(envelope.fact(), Ok(Fact::UserSaid { .. }))
+    };
     let mut before = facts.len();
     for part in facts.rchunks(AT_ONCE) {
         before = before.saturating_sub(part.len());

@@ -22,7 +22,6 @@ use harness_core::{
     error::{Error, ErrorKind},
     journal::Metadata,
     message::Message,
-    policy::BudgetUsage,
 };
 
 /// The function by which the program sets the options of one run.
@@ -418,8 +417,7 @@ pub(super) fn not_begun(why: Error) -> Stopped {
         ErrorKind::Closed => Outcome::Cancelled,
         _ => Outcome::Failed,
     };
-    let run_record = RunRecord { spent: BudgetUsage::nothing(), ..RunRecord::default() };
-    Stopped::new(outcome, Some(why), None, run_record)
+    Stopped::new(outcome, Some(why), None, RunRecord::of_nothing())
 }
 
 /// Closes the log of a run. If the log has no event for the end of the run, this function first adds that event.

@@ -1,7 +1,10 @@
 //! The size of the next request: the vendor's last count, and an estimate of what was added since.
 
 use crate::machine::{ContextView, MeasuredRequest};
-use harness_core::provider::{ContextMeter, ContextTokens};
+use harness_core::{
+    message::Messages,
+    provider::{ContextMeter, ContextTokens},
+};
 
 /// If a request had at least this many tokens, the correction factor of the estimate is also used for new
 /// messages.
@@ -26,6 +29,12 @@ pub(crate) struct ContextGauge {
 impl ContextGauge {
     pub(crate) fn new(meter: ContextMeter) -> Self {
         Self { meter, ..Self::default() }
+    }
+
+    /// Corrects the estimate after old results were cleared. `past`: the sent messages before.
+    pub(crate) fn replace(&mut self, past: &Messages, seen: ContextView<'_>) {
+        let (counted, tokens) = self.meter.replace(past, seen.messages());
+        (self.asked, self.look_at) = ((counted, tokens.total()), 0);
     }
 
     /// The estimate for the next request.

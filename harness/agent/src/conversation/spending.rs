@@ -30,6 +30,8 @@ pub(crate) struct ConversationSpending {
     pub(crate) usage: Usage,
     /// What the agents of open calls have spent.
     pub(crate) agents: AgentSums,
+    /// Whether the facts that are read now belong to a run that another run has followed.
+    pub(crate) is_past: bool,
 }
 
 impl ConversationSpending {
@@ -45,6 +47,7 @@ impl ConversationSpending {
             clock: RunClock::default(),
             usage: Usage::default(),
             agents: AgentSums::default(),
+            is_past: false,
         }
     }
 
@@ -193,8 +196,12 @@ impl ConversationSpending {
 
     /// Applies a fact. `is_asking` is true if the machine waits for an answer of the model after this fact.
     pub(crate) fn apply(&mut self, fact: &Fact, is_asking: bool) {
+        let is_past = self.is_past;
         let guard = self.guard();
-        guard.apply(fact);
+        match is_past {
+            true => guard.charge_fact(fact),
+            false => guard.apply(fact),
+        }
         if matches!(fact, Fact::Reopened { .. }) && is_asking {
             guard.request_was_lost();
         }

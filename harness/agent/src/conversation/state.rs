@@ -17,7 +17,7 @@ use crate::{
     compaction::gauge::ContextGauge,
     machine::{
         ContextView,
-        folding::{for_each_fact, unreadable},
+        folding::{USER_SAID, for_each_fact, unreadable},
     },
     run::{
         options::{RunOptions, RunTools, offered},
@@ -97,7 +97,7 @@ impl ConversationState {
     /// Makes a conversation from these facts. The agent's spending in this process includes only the later
     /// spending of the conversation.
     pub(crate) fn read(agent: Agent, facts: &[Envelope]) -> Result<Self, Error> {
-        let mut reading = StateReader::new(agent);
+        let mut reading = StateReader::new(agent, facts);
         facts.iter().try_for_each(|envelope| reading.take(envelope))?;
         reading.state.count_for_agent();
         Ok(reading.state)
@@ -115,7 +115,7 @@ impl ConversationState {
         agent: Agent,
         facts: &[Envelope],
     ) -> Result<(Self, bool), Error> {
-        let mut reading = StateReader::new(agent);
+        let mut reading = StateReader::new(agent, facts);
         for_each_fact(facts.iter(), |envelope| reading.take(envelope)).await?;
         Ok((reading.state, reading.waited == Some(true)))
     }
@@ -179,8 +179,15 @@ impl ConversationState {
 
     /// Applies a fact to the machine and to everything else that is derived from the facts.
     pub(crate) fn fold(&mut self, fact: &Fact) -> Result<(), Error> {
+        let is_cleared = matches!(fact, Fact::ContextCleared { .. });
+        let past = is_cleared.then(|| self.sent_view().messages().clone());
         self.machine.apply(fact)?;
         self.fold_beside_machine(fact);
+        if let Some(past) = past {
+            let mut gauge = self.requests.gauge;
+            gauge.replace(&past, self.sent_view());
+            self.requests.gauge = gauge;
+        }
         Ok(())
     }
 
@@ -195,10 +202,7 @@ impl ConversationState {
         if self.approvals.apply(fact) {
             self.report_sources_to_caller();
         }
-        if let Fact::ContextCleared { .. }
-        | Fact::ToolsFound { .. }
-        | Fact::ContextCompacted { .. } = fact
-        {
+        if let Fact::ToolsFound { .. } | Fact::ContextCompacted { .. } = fact {
             self.reset_estimate();
         }
     }
@@ -395,18 +399,23 @@ impl ConversationState {
 struct StateReader {
     state: ConversationState,
     read: usize,
+    /// The number of the first fact of the last run.
+    last_run: usize,
     /// Whether the run waited before the answers at the end of the facts. `None` if the last fact is not an
     /// answer.
     waited: Option<bool>,
 }
 
 impl StateReader {
-    fn new(agent: Agent) -> Self {
-        Self { state: ConversationState::uncounted(agent), read: 0, waited: None }
+    fn new(agent: Agent, facts: &[Envelope]) -> Self {
+        let begins = |envelope: &Envelope| envelope.name() == Some(USER_SAID);
+        let last_run = facts.iter().rposition(begins).unwrap_or(0);
+        Self { state: ConversationState::uncounted(agent), read: 0, last_run, waited: None }
     }
 
     fn take(&mut self, envelope: &Envelope) -> Result<(), Error> {
-        let Self { state, read, waited } = self;
+        let Self { state, read, last_run, waited } = self;
+        state.spending.is_past = read < last_run;
         let folded = envelope.fact().and_then(|fact| {
             // The run also waits while the outcome of a call in doubt is recorded.
             let before =

@@ -8,6 +8,9 @@ use harness_core::{
     journal::Envelope,
 };
 
+/// The name of the fact with which a run begins.
+pub(crate) const USER_SAID: &str = "user_said";
+
 /// How many facts are folded before the thread yields to other tasks.
 pub(crate) const AT_ONCE: usize = 64;
 

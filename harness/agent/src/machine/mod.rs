@@ -11,6 +11,8 @@ mod machine;
 mod outcome;
 pub(crate) mod prefix;
 mod provenance;
+#[cfg(test)]
+mod random_edits;
 mod schedule;
 mod sent;
 mod stated;

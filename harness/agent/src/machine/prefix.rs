@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, mem, sync::Arc};
 use super::{
     call_states::cannot,
     machine::Machine,
-    window::{open_turn, place, signed_reasoning},
+    window::{place, signed_reasoning},
 };
 use harness_core::{
     error::Error,
@@ -205,7 +205,7 @@ pub(super) fn set_prefix(machine: &mut Machine, fact: &Fact) -> Result<(), Error
     if !messages.is_empty() {
         machine.window.leave_out_reasoning_of(&all, &messages);
     } else if *left_out > 0 {
-        machine.window.leave_out_reasoning(&all, known, open_turn(&all));
+        machine.window.leave_out_reasoning(&all);
     }
     Ok(())
 }

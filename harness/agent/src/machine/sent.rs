@@ -1,7 +1,7 @@
 //! The part of a conversation that is sent to the model, and the facts that change this part.
 
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{BTreeSet, HashMap},
     mem,
     sync::Arc,
 };
@@ -12,8 +12,8 @@ use super::{
     machine::Machine,
     stated::StatedWindow,
     window::{
-        ContextState, ContextView, EditedContext, MeasuredRequest, REFUSALS, VendorView, open_turn,
-        place, signed_reasoning,
+        ContextState, ContextView, EditedContext, MeasuredRequest, REFUSALS, VendorView, place,
+        signed_reasoning,
     },
 };
 use crate::model_notices::late_end;
@@ -301,10 +301,14 @@ impl Machine {
     }
 
     pub(super) fn push(&mut self, message: Message) -> Result<(), Error> {
-        if has_files(&message) {
-            self.window.with_files.push(self.transcript.messages().len());
-        }
+        let at = self.transcript.messages().len();
         self.transcript.push(message.clone())?;
+        if has_files(&message) {
+            self.window.with_files.push(at);
+        }
+        if message.role() == Role::User {
+            self.window.last_said = Some(at);
+        }
         self.prefix.pass(self.transcript.messages(), &message);
         let Some(view) = &mut self.window.view else { return Ok(()) };
         if let Some(vendor) = &mut view.vendor {
@@ -364,6 +368,7 @@ impl Machine {
             ));
         }
         let (window, words_at) = (&mut self.window, all.len());
+        let open = window.open_turn(all);
         match vendor {
             Some(_) => self.prefix.cut(&all.range(summed_up..)),
             None => self.prefix.fold(),
@@ -403,6 +408,8 @@ impl Machine {
         }
         window.reads.retain(|(at, _)| *at >= summed_up);
         window.long.retain(|(at, _)| *at >= summed_up);
+        view.rebuild(all);
+        view.leave_out_readable_reasoning(open);
         window.reset_failures();
         window.compactions.too_large = None;
         self.record_edit(after);
@@ -412,12 +419,13 @@ impl Machine {
     /// Records that the vendor has refused a request because of the vendor's own summary.
     pub(super) fn refuse(&mut self) -> Result<(), Error> {
         self.asking("a summary cannot be refused")?;
+        let open = self.window.open_turn(self.transcript.messages());
         let view = self.window.view.as_mut().filter(|view| view.vendor.is_some());
         let Some(view) = view else {
             return Err(cannot("no vendor's own summary is sent, so none can be refused"));
         };
         view.vendor = None;
-        view.rebuild(self.transcript.messages());
+        view.leave_out_readable_reasoning(open);
         (self.window.compactions.vendor_refused, self.window.measured) = (true, None);
         Ok(())
     }
@@ -430,9 +438,6 @@ impl Machine {
     }
 
     pub(super) fn record_edit(&mut self, after: u64) {
-        if let Some(view) = &mut self.window.view {
-            view.rebuild(self.transcript.messages());
-        }
         let messages = self.widest().messages().len();
         // Without a count of the vendor, the new size is not kept, as it could not be corrected.
         let measured = self.window.measured.map(|_| MeasuredRequest { messages, tokens: after });
@@ -519,13 +524,13 @@ impl Machine {
             };
             places.push((*at, cleared));
         }
-        let long: HashSet<(usize, usize)> =
-            self.long_calls(usize::MAX).map(|(place, _)| place).collect();
         let mut shorter = HashMap::with_capacity(arguments.len());
         for cleared in arguments {
             let place = (place(cleared.message), place(cleared.call));
             let is_object = Arguments::decode(&cleared.arguments).is_ok_and(|it| !it.is_empty());
-            if !long.contains(&place) || !is_object {
+            let is_long =
+                place.0 >= self.summed_up() && self.window.long.binary_search(&place).is_ok();
+            if !is_long || !is_object {
                 let (message, call) = place;
                 let what = "cannot be shortened: it has no long arguments, did not succeed or is not sent whole, or \
                             the new arguments are not an object";
@@ -537,24 +542,30 @@ impl Machine {
             return Err(cannot("a fact that clears must name at least one result or call"));
         }
         let last = places.iter().map(|(at, _)| *at).max();
-        let window = &mut self.window;
-        let view = window.view.get_or_insert_default();
+        let (window, all) = (&mut self.window, self.transcript.messages());
+        // Later clearing begins after the last cleared result, so smaller results before that result are not
+        // cleared.
+        if last.is_some() {
+            window.reads.retain(|(at, _)| Some(*at) > last);
+        }
+        if !shorter.is_empty() {
+            window.long.retain(|place| !shorter.contains_key(place));
+            window.has_shortened = true;
+        }
+        let open = window.open_turn(all);
+        let mut changed: BTreeSet<usize> = shorter.keys().map(|(at, _)| *at).collect();
+        let view = window.edited(all);
         for (at, cleared) in places {
+            changed.insert(at);
             view.cleared.insert((at, cleared.call.clone()), cleared.text.clone());
         }
         for ((at, gone), cleared) in files {
+            changed.insert(at);
             view.files.insert(at, cleared, gone);
         }
-        if let Some(vendor) = &mut view.vendor {
-            let all = self.transcript.messages();
-            (vendor.thinks_at, vendor.open_at) = (all.len(), open_turn(all));
-        }
-        // Later clearing begins after the last cleared result, so smaller results before that result are not
-        // cleared.
-        window.reads.retain(|(at, _)| last.is_none_or(|last| *at > last));
-        window.long.retain(|place| !shorter.contains_key(place));
-        window.has_shortened |= !shorter.is_empty();
         view.shorter.extend(shorter);
+        view.update(all, &changed);
+        view.leave_out_reasoning(all.len(), open);
         self.record_edit(after);
         Ok(())
     }

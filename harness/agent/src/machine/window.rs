@@ -41,6 +41,8 @@ pub(super) struct ContextState {
     pub(super) measured: Option<MeasuredRequest>,
     /// Whether shortened arguments were ever sent for some call.
     pub(super) has_shortened: bool,
+    /// The index of the last message with the role user.
+    pub(super) last_said: Option<usize>,
     /// The indexes of the messages that have files.
     pub(super) with_files: Vec<usize>,
     /// The results that also contain a report that an earlier call ended after it was stopped: the index of the
@@ -63,26 +65,39 @@ pub(super) struct ContextState {
 }
 
 impl ContextState {
-    /// Leaves out the reasoning of the first `end` messages of the transcript. The open turn begins at the
-    /// message `open`.
-    pub(super) fn leave_out_reasoning(&mut self, all: &Messages, end: usize, open: usize) {
-        let view = self.view.get_or_insert_default();
-        if let Some(vendor) = &mut view.vendor {
-            (vendor.thinks_at, vendor.open_at) = (end, open);
-        }
-        view.rebuild(all);
+    /// The edited messages. If the transcript was sent unchanged until now, these are all its messages.
+    pub(super) fn edited(&mut self, all: &Messages) -> &mut EditedContext {
+        self.view.get_or_insert_with(|| {
+            let sent = Transcript::of_sent(all.clone());
+            Box::new(EditedContext { sent, ..EditedContext::default() })
+        })
+    }
+
+    /// Leaves out the reasoning of all messages so far.
+    pub(super) fn leave_out_reasoning(&mut self, all: &Messages) {
+        let open = self.open_turn(all);
+        self.edited(all).leave_out_reasoning(all.len(), open);
         self.measured = None;
     }
 
     /// Leaves out the reasoning of these messages, each in the views in which its reasoning is not valid.
     pub(super) fn leave_out_reasoning_of(&mut self, all: &Messages, messages: &BTreeSet<usize>) {
-        let view = self.view.get_or_insert_default();
-        view.silent.extend(self.foreign.intersection(messages));
+        let silent: BTreeSet<usize> = self.foreign.intersection(messages).copied().collect();
+        let view = self.edited(all);
+        view.silent.extend(silent);
         if let Some(vendor) = &mut view.vendor {
             vendor.silent.extend(vendor.foreign.intersection(messages));
         }
-        view.rebuild_messages(all);
+        view.update(all, messages);
         self.measured = None;
+    }
+
+    /// The index of the first message of the open turn, in which the model has called tools and not completed its
+    /// answer. Without an open turn, the number of messages.
+    pub(super) fn open_turn(&self, all: &Messages) -> usize {
+        let is_open = all.last().is_some_and(|last| last.role() == Role::Tool);
+        let first = || self.last_said.map_or(0, |at| at.saturating_add(1));
+        if is_open { first() } else { all.len() }
     }
 
     /// Records that the reasoning of this message was made by the model with a summary of its own (`by_owner`) or by
@@ -120,6 +135,7 @@ impl ContextState {
         self.has_shortened |= has_line(messages);
         let files = messages.iter().enumerate().filter(|(_, message)| has_files(message));
         self.with_files = files.map(|(at, _)| at).collect();
+        self.last_said = messages.iter().rposition(|message| message.role() == Role::User);
         self.given = Some(Box::new(InitialMessages::of(messages)));
     }
 
@@ -244,15 +260,46 @@ pub(super) struct EditedContext {
 }
 
 impl EditedContext {
-    /// Rebuilds the sent messages after the context was edited.
-    pub(super) fn rebuild(&mut self, all: &Messages) {
-        self.rebuild_messages(all);
-        self.thinking_from = self.sent.messages().len();
-        self.open_turn = open_turn(self.sent.messages());
+    /// Leaves out the reasoning of the first `end` messages of the transcript, which are all messages so far. The open
+    /// turn begins at the message `open`.
+    pub(super) fn leave_out_reasoning(&mut self, end: usize, open: usize) {
+        if let Some(vendor) = &mut self.vendor {
+            (vendor.thinks_at, vendor.open_at) = (end, open);
+        }
+        self.leave_out_readable_reasoning(open);
     }
 
-    /// Rebuilds the sent messages. Reasoning that is still valid stays.
-    fn rebuild_messages(&mut self, all: &Messages) {
+    /// As [`leave_out_reasoning`](Self::leave_out_reasoning), but the model that has made a summary of its own still
+    /// gets its reasoning.
+    pub(super) fn leave_out_readable_reasoning(&mut self, open: usize) {
+        self.thinking_from = self.sent.messages().len();
+        self.open_turn = self.sent_view().index_of(open.max(self.summed_up));
+    }
+
+    /// Sends these messages of the transcript as recorded now.
+    pub(super) fn update(&mut self, all: &Messages, places: &BTreeSet<usize>) {
+        for at in places {
+            let Some(message) = all.get(*at) else { continue };
+            let index = match *at >= self.summed_up {
+                true => Some(self.sent_view().index_of(*at)),
+                false => self.kept.binary_search(at).ok(),
+            };
+            if let Some(index) = index {
+                self.sent.replace_sent(index, self.as_sent(*at, message, &self.silent));
+            }
+            let index = self.vendor_sent_view().map(|seen| seen.index_of(*at));
+            if let Some(mut vendor) = self.vendor.take() {
+                let index = index.filter(|_| *at >= self.summed_up);
+                if let Some(index) = index {
+                    vendor.sent.replace_sent(index, self.as_sent(*at, message, &vendor.silent));
+                }
+                self.vendor = Some(vendor);
+            }
+        }
+    }
+
+    /// Makes the sent messages anew, after a summary was made.
+    pub(super) fn rebuild(&mut self, all: &Messages) {
         let sent_as = |at: usize, message: &Message| self.as_sent(at, message, &self.silent);
         let kept = self.kept.iter().filter_map(|at| Some(sent_as(*at, all.get(*at)?)));
         let mut sent: Messages = kept.chain(self.summary.clone()).collect();
@@ -460,12 +507,4 @@ impl<'a> ContextView<'a> {
 /// index.
 pub(super) fn place(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
-}
-
-/// The index of the first message of the open turn, in which the model has called tools and not completed its
-/// answer. Without an open turn, the number of messages.
-pub(super) fn open_turn(messages: &Messages) -> usize {
-    let is_open = messages.last().is_some_and(|last| last.role() == Role::Tool);
-    let said = || messages.iter().rposition(|message| message.role() == Role::User);
-    if is_open { said().map_or(0, |at| at.saturating_add(1)) } else { messages.len() }
 }

@@ -36,6 +36,11 @@ pub(crate) struct RunRecord {
 }
 
 impl RunRecord {
+    /// The record of a run that did not begin.
+    pub(crate) fn of_nothing() -> Self {
+        Self { spent: BudgetUsage::nothing(), ..Self::default() }
+    }
+
     /// The record of a run whose first message has this index in the transcript.
     pub(crate) fn of(transcript: Transcript, begun_at: usize) -> Self {
         let said = transcript.messages().range(begun_at..);

@@ -9,7 +9,10 @@ use std::{
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use super::Fact;
+use super::{
+    Fact,
+    common_fact::{name_of, read_common},
+};
 use crate::error::{Error, ErrorKind};
 
 /// The format of the facts that this version of the library writes, and the only format that it reads. Later versions
@@ -76,6 +79,13 @@ impl Envelope {
         Self { format, version: version.into(), life, at, elapsed, fact: fact.into() }
     }
 
+    /// The name of the fact, without parsing the fact. `None` if the name is not the first member of the JSON text. This
+    /// library writes it first.
+    #[doc(hidden)]
+    pub fn name(&self) -> Option<&str> {
+        name_of(&self.fact)
+    }
+
     /// Parses the fact.
     ///
     /// # Errors
@@ -93,6 +103,9 @@ impl Envelope {
                     env!("CARGO_PKG_VERSION")
                 ),
             ));
+        }
+        if let Some(fact) = read_common(fact) {
+            return Ok(fact);
         }
         serde_json::from_str(fact).map_err(|err| {
             Error::new(

@@ -1,6 +1,7 @@
 //! The stored form of conversations: each conversation is the list of its facts in the order in
 //! which they happened.
 
+mod common_fact;
 mod context_edits;
 mod decision;
 mod envelope;

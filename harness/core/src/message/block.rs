@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{Citation, Media, MediaKind, ToolResult, VendorData};
 
 /// One block of a message.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Block {
     /// Text.

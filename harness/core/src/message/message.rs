@@ -68,6 +68,11 @@ impl Message {
         Arc::ptr_eq(&self.0, &other.0) || self == other && written(self) == written(other)
     }
 
+    /// Whether both values share one message in memory.
+    pub(super) fn is_shared(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// A message with a new id and the current time.
     pub fn new(role: Role, blocks: impl IntoIterator<Item = Block>) -> Self {
         let id = format!("msg_{:032x}", fastrand::u128(..));

@@ -124,6 +124,31 @@ impl Messages {
         self.end += 1;
     }
 
+    /// Replaces the message at this index. If other views share the tree, only the nodes from the root to this message
+    /// are copied.
+    #[doc(hidden)]
+    pub fn replace(&mut self, at: usize, message: Message) {
+        if let Some(at) = self.from.checked_add(at).filter(|at| *at < self.end) {
+            set(&mut self.root, self.height, at, message);
+        }
+    }
+
+    /// The messages that were replaced since `past`, each with its index, the earlier message and the new one. Nodes
+    /// that both trees share are not compared.
+    #[doc(hidden)]
+    pub fn replaced_since<'a>(&'a self, past: &'a Self) -> Vec<(usize, &'a Message, &'a Message)> {
+        let mut found = Vec::new();
+        if (self.from, past.from, self.height) == (0, 0, past.height) {
+            find_replaced((&past.root, &self.root), self.height, 0, &mut found);
+            found.retain(|(at, ..)| *at < self.end.min(past.end));
+        } else {
+            let pairs = past.iter().zip(self).enumerate();
+            let other = pairs.filter(|(_, (old, new))| !new.is_shared(old));
+            found.extend(other.map(|(at, (old, new))| (at, old, new)));
+        }
+        found
+    }
+
     /// Whether `self` begins with the messages of `past`. Nodes that both trees share are not
     /// compared.
     pub(crate) fn has_prefix(&self, past: &Self) -> bool {
@@ -185,6 +210,48 @@ fn begin_alike(
 /// The index of the child that leads to message `at`, in a node of this height.
 fn place(at: usize, height: usize) -> usize {
     (at >> (BITS * height)) % WIDTH
+}
+
+/// Replaces the message at an index that exists.
+fn set(node: &mut Arc<MessageNode>, height: usize, at: usize, message: Message) {
+    match Arc::make_mut(node) {
+        MessageNode::Leaf(messages) => {
+            if let Some(place) = messages.get_mut(at % WIDTH) {
+                *place = message;
+            }
+        }
+        MessageNode::Inner(nodes) => {
+            if let Some(next) = nodes.get_mut(place(at, height)) {
+                set(next, height.saturating_sub(1), at, message);
+            }
+        }
+    }
+}
+
+/// Adds the messages that differ between two nodes of this height. `first` is the index of the first message below
+/// these nodes.
+fn find_replaced<'a>(
+    (old, new): (&'a Arc<MessageNode>, &'a Arc<MessageNode>),
+    height: usize,
+    first: usize,
+    found: &mut Vec<(usize, &'a Message, &'a Message)>,
+) {
+    if Arc::ptr_eq(old, new) {
+        return;
+    }
+    match (&**old, &**new) {
+        (MessageNode::Leaf(old), MessageNode::Leaf(new)) => {
+            let pairs = (first..).zip(old.iter().zip(new));
+            let other = pairs.filter(|(_, (old, new))| !new.is_shared(old));
+            found.extend(other.map(|(at, (old, new))| (at, old, new)));
+        }
+        (MessageNode::Inner(old), MessageNode::Inner(new)) => {
+            for (first, pair) in (first..).step_by(1 << (BITS * height)).zip(old.iter().zip(new)) {
+                find_replaced(pair, height.saturating_sub(1), first, found);
+            }
+        }
+        _ => {}
+    }
 }
 
 /// Puts a message at its index. Removes all later messages from the copied path, because only other views contain
@@ -393,6 +460,42 @@ mod tests {
         }
         let later = all.range(40..);
         assert!(later.has_prefix(&all.range(40..90)) && !later.has_prefix(&all.range(41..90)));
+    }
+
+    #[test]
+    fn a_message_is_replaced_in_one_view_alone_and_found_again() {
+        let last = WIDTH * WIDTH * 2 + 3;
+        let all: Messages = (0..last).map(number).collect();
+        let places = [0, 1, WIDTH - 1, WIDTH, WIDTH * WIDTH, last - 1];
+        let mut edited = all.clone();
+        for at in places {
+            edited.replace(at, Message::user("edited"));
+        }
+        edited.replace(last, Message::user("there is no such message"));
+        let found = |now: &Messages, past: &Messages| -> Vec<usize> {
+            now.replaced_since(past).into_iter().map(|(at, ..)| at).collect()
+        };
+        assert_eq!(found(&edited, &all), places);
+        assert!(places.into_iter().all(|at| edited[at].text() == "edited"));
+        assert!(all.iter().enumerate().all(|(at, it)| it.text() == at.to_string()));
+        assert_eq!(edited.len(), last);
+        // Messages that came later were not replaced.
+        let mut longer = edited.clone();
+        longer.push(number(last));
+        assert_eq!(found(&longer, &all), places);
+        // Other trees are compared message by message.
+        assert_eq!(
+            found(&edited.range(1..), &all.range(1..)),
+            [0, WIDTH - 2, WIDTH - 1, WIDTH * WIDTH - 1, last - 2]
+        );
+        let short: Messages = all.range(..2).iter().cloned().collect();
+        assert_eq!(found(&edited, &short), [0, 1]);
+        let mut part = all.range(WIDTH..);
+        part.replace(1, Message::user("part"));
+        assert_eq!(
+            (part[1].text(), all[WIDTH + 1].text()),
+            ("part".into(), (WIDTH + 1).to_string())
+        );
     }
 
     #[test]

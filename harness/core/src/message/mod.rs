@@ -12,6 +12,7 @@ mod messages;
 mod result;
 mod results;
 mod safe_text;
+mod saved_block;
 mod strict;
 mod transcript;
 mod vendor;

@@ -42,6 +42,12 @@ impl Transcript {
         Self { messages }
     }
 
+    /// Replaces a message of a request. The caller guarantees that the new message has the same role and calls.
+    #[doc(hidden)]
+    pub fn replace_sent(&mut self, at: usize, message: Message) {
+        self.messages.replace(at, message);
+    }
+
     /// All messages, in order.
     pub fn messages(&self) -> &Messages {
         &self.messages

@@ -106,6 +106,19 @@ impl ContextMeter {
         self.counted = messages.len();
         self.so_far
     }
+
+    /// Counts the messages that were replaced since `past` anew. None of the messages so far is sent with its thinking
+    /// any more. Returns the number of counted messages, and their tokens.
+    pub fn replace(&mut self, past: &Messages, messages: &Messages) -> (usize, ContextTokens) {
+        for (at, old, new) in messages.replaced_since(past) {
+            if at < self.counted {
+                let without = self.so_far.history.saturating_sub(tokens_of(old));
+                self.so_far.history = without.saturating_add(tokens_of(new));
+            }
+        }
+        self.so_far.reasoning = 0;
+        (self.counted, self.so_far)
+    }
 }
 
 /// A rough count of a message's tokens, without its thinking.
@@ -183,6 +196,26 @@ mod tests {
         for count in [1, 85, 86, 300, 5000] {
             assert_eq!(super::tokens(&"語".repeat(count)), count as u64);
         }
+    }
+
+    #[test]
+    fn what_was_replaced_is_counted_as_if_all_were_counted_anew() {
+        let thought = || Block::Reasoning(ReasoningBlock::new("hm".repeat(40), None));
+        let said = |at: usize| Message::assistant([thought(), Block::text("word ".repeat(at))]);
+        let past: Messages = (0..200).map(said).collect();
+        let (mut meter, mut now) = (ContextMeter::new(Some("Be brief."), &[]), past.clone());
+        let _ = meter.count(&past.range(..150), 0);
+        for at in [0, 31, 32, 149, 150, 199] {
+            now.replace(at, Message::assistant([thought(), Block::text("short")]));
+        }
+        let thinking_from = now.len();
+        let (counted, tokens) = meter.replace(&past, &now);
+        let anew =
+            ContextMeter::new(Some("Be brief."), &[]).count(&now.range(..150), thinking_from);
+        assert_eq!((counted, tokens), (150, anew));
+        now.push(said(3));
+        let anew = ContextMeter::new(Some("Be brief."), &[]).count(&now, thinking_from);
+        assert_eq!(meter.count(&now, thinking_from), anew);
     }
 
     #[test]

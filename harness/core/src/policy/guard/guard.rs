@@ -192,6 +192,26 @@ impl RunGuard {
 
     /// Applies a fact.
     pub fn apply(&mut self, fact: &Fact) {
+        self.charge_fact(fact);
+        match fact {
+            Fact::ModelReplied { message, .. } => {
+                self.repeats.turn();
+                self.asked_for(message.as_ref());
+            }
+            Fact::Interrupted { message, .. } => self.asked_for(message.as_ref()),
+            Fact::CallFinished { result, .. } | Fact::CallSettled { result, .. } => {
+                self.finished(result);
+            }
+            Fact::CallDecided { call, decision: Decision::Deny { .. } } => {
+                self.end_call(call, CallEnd::Denied);
+            }
+            _ => {}
+        }
+    }
+
+    /// Charges a fact, and does nothing else. This suffices for the facts of a run that another run has followed:
+    /// nothing but its charges counts any more.
+    pub fn charge_fact(&mut self, fact: &Fact) {
         self.is_asking(false);
         // Resuming does not reset what was spent. Otherwise a run that is resumed after each failure would never reach
         // its limits.
@@ -210,19 +230,10 @@ impl RunGuard {
         let charge = self.charge_of(fact);
         self.charge(&charge);
         self.chain.turns(self.own.turns);
-        match fact {
-            Fact::ModelReplied { message, .. } => {
-                self.repeats.turn();
-                self.asked_for(message.as_ref());
-            }
-            Fact::Interrupted { message, .. } => self.asked_for(message.as_ref()),
-            Fact::CallFinished { result, .. } | Fact::CallSettled { result, .. } => {
-                self.finished(result);
-            }
-            Fact::CallDecided { call, decision: Decision::Deny { .. } } => {
-                self.end_call(call, CallEnd::Denied);
-            }
-            _ => {}
+        if let Fact::ModelReplied { message: Some(_), .. }
+        | Fact::Interrupted { message: Some(_), .. } = fact
+        {
+            self.started.clear();
         }
     }
 
@@ -523,7 +534,6 @@ impl RunGuard {
         let ids = self.calls.iter().map(|it| it.call.id().to_owned());
         self.places = ids.zip(0..).collect();
         self.open = self.calls.len();
-        self.started.clear();
     }
 
     fn finished(&mut self, result: &ToolResult) {
@@ -662,6 +672,12 @@ mod tests {
         assert_eq!((told.turns, told.tool_calls), (3, 1), "an answer that broke off is a turn");
         assert_eq!((told.usage.input, told.usage.output), (Some(35), Some(2)));
         assert!(told.known_cost > 0.0 && told.cost.is_none(), "{told:?}");
+
+        // Of an earlier run, only the charges are read.
+        let budget = Budget::new(Limits::new());
+        let mut guard = RunGuard::new(Guardrails::none(), Models::default(), budget);
+        facts.iter().for_each(|fact| guard.charge_fact(fact));
+        assert_eq!(guard.budget().spent(), told);
 
         let written = serde_json::to_string(&facts).expect("JSON");
         let read: Vec<Fact> = serde_json::from_str(&written).expect("the same");
