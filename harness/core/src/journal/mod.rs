@@ -14,8 +14,6 @@ mod store;
 mod wait;
 
 pub use self::envelope::now;
-#[doc(hidden)]
-pub use self::source::Sources;
 pub use self::{
     context_edits::{ClearedArguments, ClearedResult, SummaryRequest, VendorSummary},
     decision::{Always, CallBinding, Decider, Decision, Reason, Repeat},
@@ -34,3 +32,5 @@ pub use self::{
     },
     wait::{Awaited, CallSpent, Wait},
 };
+#[doc(hidden)]
+pub use self::{source::Sources, store::foreign_page};
