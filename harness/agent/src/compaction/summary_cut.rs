@@ -9,7 +9,7 @@ use harness_core::{
     context::{OpenCalls, SummaryCut, TAILS, cut, percent},
     error::{Error, ErrorKind},
     journal::{Fact, SummaryRequest, VendorSummary},
-    message::{Message, Role},
+    message::Role,
     provider::tokens_of,
     tool::READ_RESULT,
 };
@@ -127,16 +127,12 @@ pub(crate) fn compaction_fact(
     Fact::ContextCompacted {
         messages: number(cut.messages),
         kept: cut.kept.iter().map(|at| number(*at)).collect(),
-        summary: summary_of(state, cut, text),
+        summary: cut.summary(text, state.machine.pins()),
         vendor,
         request,
         before,
         after,
     }
-}
-
-pub(crate) fn summary_of(state: &ConversationState, cut: &SummaryCut, text: &str) -> Message {
-    cut.summary(text, state.machine.pins())
 }
 
 /// How many tokens a request would have with this summary.
