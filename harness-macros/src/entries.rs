@@ -1,7 +1,7 @@
 //! Splits an attribute into its entries, so that an error in one entry does not hide the errors in other entries. The
 //! code for each attribute supplies the known keys.
 
-use proc_macro2::{Ident, Span, TokenStream, TokenTree};
+use proc_macro2::{Ident, Punct, Spacing, TokenStream, TokenTree};
 use quote::{ToTokens as _, quote};
 use syn::{
     Expr, Meta, MetaList, MetaNameValue, Path, Token,
@@ -180,19 +180,9 @@ fn skip_entry(input: ParseStream<'_>) -> TokenStream {
     }
     if skipped.is_empty() {
         // The entry is empty, as in `,,`, so the error underlines the comma.
-        input.span().to_token_stream_at(&mut skipped);
+        let mut comma = Punct::new(',', Spacing::Alone);
+        comma.set_span(input.span());
+        skipped.extend([TokenTree::Punct(comma)]);
     }
     skipped
-}
-
-trait SpanTokens {
-    fn to_token_stream_at(self, tokens: &mut TokenStream);
-}
-
-impl SpanTokens for Span {
-    fn to_token_stream_at(self, tokens: &mut TokenStream) {
-        let mut comma = proc_macro2::Punct::new(',', proc_macro2::Spacing::Alone);
-        comma.set_span(self);
-        comma.to_tokens(tokens);
-    }
 }

@@ -124,13 +124,10 @@ pub(crate) fn definition(
     krate: &TokenStream,
 ) -> TokenStream {
     let private = quote!(#krate::__private);
-    let owned = |tokens: &TokenStream| match self_type {
-        Some(self_type) => replace_self(tokens.clone(), self_type),
-        None => tokens.clone(),
-    };
     let consts: Vec<Ident> = (0..tool.params.len()).map(|i| format_ident!("__P{i}")).collect();
     let params = tool.params.iter().zip(&consts).map(|(param, constant)| {
-        parameter(param, constant, &owned(&param.owned), self_type, krate)
+        let owned = replace_self(param.owned.clone(), self_type);
+        parameter(param, constant, &owned, self_type, krate)
     });
     let (blank, description) = description(tool, krate);
     let name = &tool.name;
@@ -138,7 +135,7 @@ pub(crate) fn definition(
     let idempotent = tool.idempotent.then(|| quote!(.idempotent()));
     let timeout = tool.timeout.map(|ms| quote!(.time_limit(#private::Duration::from_millis(#ms))));
     let (some_begin, at_once) =
-        tool.at_once.as_ref().map(|most| at_once(most, &owned, krate)).unzip();
+        tool.at_once.as_ref().map(|most| at_once(most, self_type, krate)).unzip();
     let title = tool.title.as_ref().map(|title| quote!(.title(#title)));
     let returning = returning(tool, self_type, krate);
     let review = tool.review.as_ref().map(|path| review(path, self_type, krate));
@@ -162,10 +159,10 @@ pub(crate) fn definition(
 /// number is not 0.
 fn at_once(
     most: &Expr,
-    owned: &impl Fn(&TokenStream) -> TokenStream,
+    self_type: Option<&TokenStream>,
     krate: &TokenStream,
 ) -> (TokenStream, TokenStream) {
-    let most = owned(&quote!(#most));
+    let most = replace_self(quote!(#most), self_type);
     let message = "`at_once` is 0, so no call could ever begin\nhelp: let at least one run";
     let rule = quote!(#krate::__private::rule(__AT_ONCE > 0, #message));
     let assertion = at(SpanRange::of(&most), quote!(const _: () = #rule;));
@@ -208,7 +205,7 @@ fn review(path: &TokenStream, self_type: Option<&TokenStream>, krate: &TokenStre
     let review = at(SpanRange::of(path), quote!(#private::review));
     match self_type {
         Some(ty) => {
-            let path = replace_self(path.clone(), ty);
+            let path = replace_self(path.clone(), self_type);
             quote! {
                 .review(|#this, #arguments| {
                     #review(#path, #private::SharedReceiver::get::<#ty>(#this), #arguments)
@@ -248,10 +245,7 @@ fn reconcile_by(
     let held = self_type
         .filter(|_| tool.is_method)
         .map(|ty| quote!(#private::SharedReceiver::get::<#ty>(&#this),));
-    let path = match self_type {
-        Some(ty) => replace_self(path.clone(), ty),
-        None => path.clone(),
-    };
+    let path = replace_self(path.clone(), self_type);
     let asks = at(SpanRange::of(&path), quote!(#private::ArgumentTypes::way));
     let known = tool.params.iter().all(|param| param.is_known);
     let sent_by = match known {
@@ -343,10 +337,7 @@ fn parameter(
 ) -> TokenStream {
     let private = quote!(#krate::__private);
     let CheckedParam { name, description, default, limits, examples, rules, .. } = param;
-    let of_self = |tokens: &TokenStream| match self_type {
-        Some(self_type) => replace_self(tokens.clone(), self_type),
-        None => tokens.clone(),
-    };
+    let of_self = |tokens: &TokenStream| replace_self(tokens.clone(), self_type);
     let number = &constant.to_string()[3..];
     let make = format_ident!("__default{number}");
     let (function, default) = match default {
@@ -371,10 +362,7 @@ fn parameter(
     let (functions, shown): (Vec<_>, Vec<_>) = shown.unzip();
     let examples = (!shown.is_empty()).then(|| quote!(.shown(&[#(|| #shown),*])));
     let limits = limits.iter().map(of_self);
-    let rules = rules.iter().map(|one| match self_type {
-        Some(self_type) => replace_self(rule(one, constant, krate), self_type),
-        None => rule(one, constant, krate),
-    });
+    let rules = rules.iter().map(|one| replace_self(rule(one, constant, krate), self_type));
     // All tokens have the span of the type, because rustc underlines the whole call if the type borrows.
     let place = SpanRange::of(owned);
     let SpanRange(first, last) = place;

@@ -65,8 +65,10 @@ pub(crate) fn owned_lifetimes(ty: impl ToTokens) -> TokenStream {
     out
 }
 
-/// The same tokens with the type in place of `Self`, because constants inside a method cannot use `Self`.
-pub(crate) fn replace_self(tokens: TokenStream, self_type: &TokenStream) -> TokenStream {
+/// The same tokens with the type, if there is one, in place of `Self`, because constants inside a method cannot use
+/// `Self`.
+pub(crate) fn replace_self(tokens: TokenStream, self_type: Option<&TokenStream>) -> TokenStream {
+    let Some(self_type) = self_type else { return tokens };
     let mut out = TokenStream::new();
     let mut tokens = tokens.into_iter().peekable();
     while let Some(token) = tokens.next() {
@@ -86,7 +88,7 @@ pub(crate) fn replace_self(tokens: TokenStream, self_type: &TokenStream) -> Toke
                 });
             }
             TokenTree::Group(group) => {
-                let inside = replace_self(group.stream(), self_type);
+                let inside = replace_self(group.stream(), Some(self_type));
                 let mut replaced = Group::new(group.delimiter(), inside);
                 replaced.set_span(group.span());
                 out.extend([TokenTree::Group(replaced)]);

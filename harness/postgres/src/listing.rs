@@ -5,7 +5,9 @@ use tokio_postgres::types::Type;
 use super::{connection::PostgresConnection, facts::kept, failure::PostgresFailure};
 use harness_core::{
     error::{Error, ErrorKind},
-    journal::{ConversationInfo, ConversationPage, ConversationQuery, Incarnation, Metadata},
+    journal::{
+        ConversationInfo, ConversationPage, ConversationQuery, Incarnation, Metadata, foreign_page,
+    },
 };
 
 const DESCRIBE: &str = "
@@ -59,15 +61,7 @@ pub(super) async fn list(
     let before = listing.after.as_deref().map(|cursor| {
         // The sequence begins at one.
         let place = cursor.parse().ok().filter(|place: &i64| *place > 0);
-        place.ok_or_else(|| {
-            Error::new(
-                ErrorKind::Configuration,
-                format!(
-                    "`{cursor}` is not the end of a page of this journal; continue with the `next` of a \
-                     page, or begin without it"
-                ),
-            )
-        })
+        place.ok_or_else(|| foreign_page(cursor))
     });
     let before = before.transpose()?;
     let owner = listing.owner.as_deref().map(kept);

@@ -91,11 +91,9 @@ impl SchemaChecker {
     /// Whether the value fits this part of the schema. `null` is accepted for optional members. Adds the work to
     /// `spent`.
     pub(super) fn nearly_fits(&self, id: NodeId, value: &Value, spent: &mut CheckCost) -> bool {
-        let CheckCost { steps, searched } = *spent;
-        let mut check =
-            ValueCheck { lenient: true, steps, searched, ..ValueCheck::new(self, true) };
+        let mut check = ValueCheck { lenient: true, spent: *spent, ..ValueCheck::new(self, true) };
         let fits = check.node(id, value, &ValuePlace::Root, 0) && check.is_answered();
-        *spent = CheckCost { steps: check.steps, searched: check.searched };
+        *spent = check.spent;
         fits
     }
 }
@@ -104,6 +102,7 @@ impl SchemaChecker {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CheckCost {
     steps: usize,
+    /// The work of pattern searches so far, in bytes of text times KiB of compiled pattern.
     searched: usize,
 }
 
@@ -133,9 +132,7 @@ struct ValueCheck<'a> {
     faults: Vec<ValueFault>,
     /// The maximum number of faults to record.
     most: usize,
-    steps: usize,
-    /// The work of pattern searches so far, in bytes of text times KiB of compiled pattern.
-    searched: usize,
+    spent: CheckCost,
     /// Whether a part of the value was skipped because the check took too long. Then the pass has no result: a `not`
     /// could invert the result of the skipped part.
     overrun: bool,
@@ -160,8 +157,7 @@ impl<'a> ValueCheck<'a> {
             lenient: false,
             faults: Vec::new(),
             most: MOST,
-            steps: 0,
-            searched: 0,
+            spent: CheckCost::default(),
             overrun: false,
             too_deep: false,
             known: HashMap::new(),
@@ -188,15 +184,13 @@ impl<'a> ValueCheck<'a> {
 
     /// Counts a quarter step for each item or member, because a check does not always visit all of them.
     fn count_parts(&mut self, parts: usize) {
-        self.steps += parts / 4;
+        self.spent.steps += parts / 4;
     }
 
     /// Whether the pattern matches the text. A search that would exceed the maximum work counts as a match and sets
     /// `overrun`.
     fn matches(&mut self, pattern: &CompiledPattern, text: &str) -> bool {
-        let mut spent = CheckCost { steps: self.steps, searched: self.searched };
-        let found = spent.matches(pattern, text);
-        self.searched = spent.searched;
+        let found = self.spent.matches(pattern, text);
         self.overrun |= found.is_none();
         found.unwrap_or(true)
     }
@@ -206,7 +200,7 @@ impl<'a> ValueCheck<'a> {
         match value {
             Value::String(text) if values.list.len() >= MANY => values.texts.contains(text),
             value => {
-                self.steps += values.list.len() / 8;
+                self.spent.steps += values.list.len() / 8;
                 values.list.iter().any(|allowed| equal(allowed, value))
             }
         }
@@ -224,8 +218,8 @@ impl<'a> ValueCheck<'a> {
     fn node(&mut self, id: NodeId, value: &Value, place: &ValuePlace<'_>, depth: usize) -> bool {
         let checker = self.checker;
         let node = checker.node(id);
-        self.steps += 1;
-        if depth > DEEPEST || self.steps > STEPS {
+        self.spent.steps += 1;
+        if depth > DEEPEST || self.spent.steps > STEPS {
             return self.too_much(place, depth);
         }
         if !self.quiet && self.faults.len() >= self.most.min(MOST_IN_ALL) {
@@ -524,7 +518,7 @@ impl<'a> ValueCheck<'a> {
         items.iter().enumerate().find_map(|(index, item)| {
             let mut text = String::new();
             canonical(item, &mut text);
-            self.steps += 1 + text.len() / 8;
+            self.spent.steps += 1 + text.len() / 8;
             seen.insert(text, index).map(|first| (first, index))
         })
     }
@@ -689,12 +683,11 @@ impl<'a> ValueCheck<'a> {
         // value may be used again.
         let mut check = ValueCheck {
             lenient: self.lenient,
-            steps: self.steps,
-            searched: self.searched,
+            spent: self.spent,
             ..ValueCheck::new(self.checker, self.quiet)
         };
         let fits = check.node(names, &text, &ValuePlace::Root, depth + 1);
-        (self.steps, self.searched) = (check.steps, check.searched);
+        self.spent = check.spent;
         self.overrun |= check.overrun;
         self.too_deep |= check.too_deep;
         if fits {
@@ -716,8 +709,8 @@ impl<'a> ValueCheck<'a> {
         depth: usize,
         seen: &mut HashSet<NodeId>,
     ) -> bool {
-        self.steps += 1;
-        if depth > DEEPEST || self.steps > STEPS {
+        self.spent.steps += 1;
+        if depth > DEEPEST || self.spent.steps > STEPS {
             return self.too_much(&ValuePlace::Root, depth);
         }
         if let Some(rules) = node.object.as_deref() {
@@ -744,8 +737,8 @@ impl<'a> ValueCheck<'a> {
         depth: usize,
         seen: &mut HashSet<NodeId>,
     ) -> bool {
-        self.steps += 1;
-        if depth > DEEPEST || self.steps > STEPS {
+        self.spent.steps += 1;
+        if depth > DEEPEST || self.spent.steps > STEPS {
             return self.too_much(&ValuePlace::Root, depth);
         }
         if let Some(rules) = node.array.as_deref() {

@@ -7,7 +7,7 @@ use schemars::{Schema, SchemaGenerator, generate::SchemaSettings};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{close::close, length::Length, range::Range};
+use super::{close::close, length::Length, range::Range, strict::FORMATS};
 
 /// The description of a tool for the model, with the schema against which calls are checked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -20,38 +20,17 @@ pub struct ToolSchema {
     pub input_schema: Value,
 }
 
-/// The values of `format` that vendors accept. In derived schemas, all other values of `format` are names of Rust
-/// types.
-const FORMATS: [&str; 11] = [
-    "date-time",
-    "time",
-    "date",
-    "duration",
-    "email",
-    "hostname",
-    "ipv4",
-    "ipv6",
-    "uuid",
-    "uri",
-    "regex",
-];
-
-fn generator() -> SchemaGenerator {
-    SchemaSettings::draft2020_12()
-        .with(|settings| {
-            settings.inline_subschemas = true;
-            settings.meta_schema = None;
-        })
-        .into_generator()
+fn settings() -> SchemaSettings {
+    SchemaSettings::draft2020_12().with(|settings| {
+        settings.inline_subschemas = true;
+        settings.meta_schema = None;
+    })
 }
 
 /// The schema of a type's serialized form. `None` if that schema has no information.
 pub fn output_schema<T: schemars::JsonSchema>() -> Option<Value> {
-    let settings = SchemaSettings::draft2020_12().for_serialize().with(|settings| {
-        settings.inline_subschemas = true;
-        settings.meta_schema = None;
-    });
-    let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
+    let generator = settings().for_serialize().into_generator();
+    let mut schema = generator.into_root_schema_for::<T>().to_value();
     tidy(&mut schema);
     let says_something = schema.as_object().is_some_and(|schema| {
         !schema.is_empty() && schema.get("type").is_none_or(|kind| kind != "null")
@@ -93,7 +72,7 @@ pub struct DerivedSchema {
 
 /// Derives the schema of an object with these members, in this order.
 pub fn schema_of<'a>(members: impl Iterator<Item = MemberSchema<'a>>) -> DerivedSchema {
-    let mut generator = generator();
+    let mut generator = settings().into_generator();
     let mut properties = Map::new();
     let mut required = Vec::new();
     for member in members {
@@ -106,12 +85,17 @@ pub fn schema_of<'a>(members: impl Iterator<Item = MemberSchema<'a>>) -> Derived
     }
     let mut definitions = generator.take_definitions(true);
     close(properties.values_mut(), &mut definitions);
-    let mut checked = json!({
+    let checked = json!({
         "type": "object",
         "properties": properties,
         "required": required,
         "additionalProperties": false,
     });
+    finished(checked, definitions)
+}
+
+/// Completes the schema of an object to which these definitions belong.
+fn finished(mut checked: Value, definitions: Map<String, Value>) -> DerivedSchema {
     if let (Some(schema), false) = (checked.as_object_mut(), definitions.is_empty()) {
         schema.insert("$defs".to_owned(), Value::Object(definitions));
     }
@@ -139,7 +123,7 @@ pub struct DerivedAnswer {
 
 /// Derives the schema of an answer from its type.
 pub fn schema_of_answer<T: schemars::JsonSchema>() -> DerivedAnswer {
-    let mut generator = generator();
+    let mut generator = settings().into_generator();
     let mut checked = generator.subschema_for::<T>().to_value();
     let mut definitions = generator.take_definitions(true);
     close(iter::once(&mut checked), &mut definitions);
@@ -156,13 +140,7 @@ pub fn schema_of_answer<T: schemars::JsonSchema>() -> DerivedAnswer {
             "additionalProperties": false,
         });
     }
-    if let (Some(schema), false) = (checked.as_object_mut(), definitions.is_empty()) {
-        schema.insert("$defs".to_owned(), Value::Object(definitions));
-    }
-    let mut told = checked.clone();
-    tidy(&mut told);
-    limit(&mut checked);
-    tidy(&mut checked);
+    let DerivedSchema { told, checked } = finished(checked, definitions);
     DerivedAnswer { told, checked, wrapped: !is_object }
 }
 
@@ -251,7 +229,7 @@ fn property(
 
 /// The schema of one type.
 pub fn schema_of_type<T: schemars::JsonSchema>() -> Value {
-    let mut value = generator().subschema_for::<T>().to_value();
+    let mut value = settings().into_generator().subschema_for::<T>().to_value();
     tidy(&mut value);
     value
 }
@@ -281,8 +259,9 @@ fn tidy_object(schema: &mut Map<String, Value>) {
     schema.shift_remove("$schema");
     say_bounds(schema);
     say_format(schema);
-    let known = |format: &Value| format.as_str().is_some_and(|format| FORMATS.contains(&format));
-    if schema.get("format").is_some_and(|format| !known(format)) {
+    // Other values of `format` are names of Rust types.
+    let known = |format: &str| FORMATS.contains(&format) || ["uri", "regex"].contains(&format);
+    if schema.get("format").is_some_and(|format| !format.as_str().is_some_and(known)) {
         schema.shift_remove("format");
     }
     merge_names_into_enum(schema);

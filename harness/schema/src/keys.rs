@@ -4,31 +4,26 @@
 
 use serde_json::{Map, Value, json};
 
-use super::fault::ReadFault;
+use super::{fault::ReadFault, strict::is};
 
 /// The sample keys. Every key type that can be read from a string accepts one of these keys, or fails with an error
 /// other than "invalid type: string".
 const KEYS: [&str; 2] = ["true", "1"];
 
-/// Searches the member `member` of the object schema `root` for values that its type cannot read. Returns the problem
-/// with a remedy, or `None`. `check` deserializes a value of the member.
+/// Searches the object schema `root`, or only its member `member`, for values that its type cannot read. Returns the
+/// problem with a remedy, or `None`. `check` deserializes a value of the searched part.
 ///
 /// Limits: untagged enums do not report errors about keys. Only the first element of a tuple is tried.
 pub fn never_read(
-    member: &str,
+    member: Option<&str>,
     root: &Value,
     check: &dyn Fn(Value) -> Result<(), ReadFault>,
 ) -> Option<String> {
-    let schema = root.get("properties")?.get(member)?;
+    let schema = match member {
+        Some(member) => root.get("properties")?.get(member)?,
+        None => root,
+    };
     UnreadSearch { check, root, seen: Vec::new() }.schema(schema, "", &|value| value)
-}
-
-/// Like [`never_read`], for the whole value that `root` describes, such as an answer.
-pub fn never_read_in(
-    root: &Value,
-    check: &dyn Fn(Value) -> Result<(), ReadFault>,
-) -> Option<String> {
-    UnreadSearch { check, root, seen: Vec::new() }.schema(root, "", &|value| value)
 }
 
 struct UnreadSearch<'a> {
@@ -69,11 +64,7 @@ impl<'a> UnreadSearch<'a> {
         place: &str,
         whole: &dyn Fn(Value) -> Value,
     ) -> Option<String> {
-        let is_object = schema.get("type").is_some_and(|kind| {
-            kind == "object"
-                || kind.as_array().is_some_and(|kinds| kinds.contains(&json!("object")))
-        });
-        if !is_object {
+        if !schema.as_object().is_some_and(|map| is(map, "object")) {
             return None;
         }
         let properties =

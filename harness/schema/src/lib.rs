@@ -33,7 +33,7 @@ pub use self::{
     },
     fault::{ReadFault, ValueFault, step},
     forms::{EncodedSchema, SchemaCache, SchemaForm},
-    keys::{never_read, never_read_in},
+    keys::never_read,
     length::{Length, Lengthy, Textual, pattern},
     nearest::{misspelt, nearest},
     range::{Range, Ranged},

@@ -44,7 +44,7 @@ pub(super) struct TypeSet(u8);
 impl TypeSet {
     pub(super) const NONE: Self = Self(0);
 
-    const NAMES: [&'static str; 7] =
+    pub(super) const NAMES: [&'static str; 7] =
         ["null", "boolean", "integer", "number", "string", "array", "object"];
 
     pub(super) fn one(name: &str) -> Option<Self> {

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::{StrictForm, limits::said_of};
+use super::{StrictForm, limits::said_of, node::TypeSet, strict::is};
 
 /// The maximum depth that is rewritten. Schemas with more levels cannot be compiled, so they are refused.
 const DEEPEST: usize = 128;
@@ -24,8 +24,6 @@ const LONGEST: usize = 1_500;
 /// The maximum total size of copied parts in bytes (`COPIED`), and the maximum number of copying passes (`ROUNDS`).
 const COPIED: usize = 256 * 1024;
 const ROUNDS: usize = 8;
-
-const TYPES: [&str; 7] = ["null", "boolean", "integer", "number", "string", "array", "object"];
 
 /// Keywords whose value is data and may therefore be `null`.
 const DATA: [&str; 4] = ["const", "default", "example", "examples"];
@@ -215,13 +213,7 @@ impl SchemaMender {
         }
         kinds(map);
         if let Some(Value::Array(values)) = map.get_mut("enum") {
-            let mut seen = Vec::new();
-            values.retain(|value| {
-                !seen.contains(value) && {
-                    seen.push(value.clone());
-                    true
-                }
-            });
+            unique(values);
             if values.is_empty() {
                 map.shift_remove("enum");
                 said_of(map, "No value is allowed here");
@@ -245,13 +237,8 @@ impl SchemaMender {
         match map.get_mut("required") {
             Some(Value::Array(names)) => {
                 names.extend(own);
-                let mut seen = Vec::new();
-                names.retain(|name| {
-                    name.is_string() && !seen.contains(name) && {
-                        seen.push(name.clone());
-                        true
-                    }
-                });
+                names.retain(Value::is_string);
+                unique(names);
             }
             // A boolean `required` belongs to the parent schema and is handled there.
             Some(Value::Bool(_)) if own.is_empty() => {}
@@ -265,7 +252,7 @@ impl SchemaMender {
             StrictForm::Anthropic => nameable(map),
             StrictForm::OpenAI | StrictForm::Common => {
                 let items = match map.get("items") {
-                    None if is_list(map) => Some(json!({})),
+                    None if is(map, "array") => Some(json!({})),
                     Some(Value::Bool(true)) => Some(json!({})),
                     Some(Value::Bool(false)) => Some(json!({ "not": {} })),
                     _ => None,
@@ -305,11 +292,22 @@ fn without_flag(schema: &mut Value) {
     }
 }
 
+/// Keeps the first of equal values.
+fn unique(values: &mut Vec<Value>) {
+    let mut seen = Vec::new();
+    values.retain(|value| {
+        !seen.contains(value) && {
+            seen.push(value.clone());
+            true
+        }
+    });
+}
+
 /// Rewrites unknown or malformed types.
 fn kinds(map: &mut Map<String, Value>) {
-    let is_known = |kind: &Value| kind.as_str().is_some_and(|kind| TYPES.contains(&kind));
+    let is_known = |kind: &Value| kind.as_str().is_some_and(|kind| TypeSet::NAMES.contains(&kind));
     match map.get_mut("type") {
-        Some(Value::String(kind)) if !TYPES.contains(&kind.as_str()) => {
+        Some(Value::String(kind)) if !TypeSet::NAMES.contains(&kind.as_str()) => {
             let kind = kind.clone();
             map.shift_remove("type");
             if kind != "any" {
@@ -317,14 +315,8 @@ fn kinds(map: &mut Map<String, Value>) {
             }
         }
         Some(Value::Array(all)) => {
-            let mut seen = Vec::new();
             let is_any = all.iter().any(|kind| !is_known(kind));
-            all.retain(|kind| {
-                !seen.contains(kind) && {
-                    seen.push(kind.clone());
-                    true
-                }
-            });
+            unique(all);
             // The list contains an unknown type, or a schema in place of a type as in draft 3.
             if is_any || all.is_empty() {
                 map.shift_remove("type");
@@ -333,12 +325,6 @@ fn kinds(map: &mut Map<String, Value>) {
         Some(Value::String(_)) | None => {}
         Some(_) => _ = map.shift_remove("type"),
     }
-}
-
-fn is_list(map: &Map<String, Value>) -> bool {
-    map.get("type").is_some_and(|kind| {
-        kind == "array" || kind.as_array().is_some_and(|all| all.contains(&"array".into()))
-    })
 }
 
 /// Renames a keyword and keeps its position. Nothing happens if the new name is in use.
@@ -582,11 +568,8 @@ fn require(map: &mut Map<String, Value>, more: Vec<Value>) {
         return;
     }
     if let Value::Array(known) = map.entry("required").or_insert_with(|| json!([])) {
-        for name in more {
-            if !known.contains(&name) {
-                known.push(name);
-            }
-        }
+        known.extend(more);
+        unique(known);
     }
 }
 

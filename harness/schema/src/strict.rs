@@ -13,6 +13,7 @@ use super::{
     derive::ToolSchema,
     fault::step,
     limits::{in_words, said_of},
+    node::TypeSet,
     pattern::PatternCompiler,
     short::in_short,
     strict_size::{SchemaSize, StrictBudget},
@@ -185,32 +186,12 @@ impl StrictForm {
         }
     }
 
-    const fn formats(self) -> &'static [&'static str] {
+    /// Whether the vendor accepts this value of `format`.
+    fn keeps_format(self, format: &str) -> bool {
         match self {
-            Self::Anthropic => &[
-                "date-time",
-                "time",
-                "date",
-                "duration",
-                "email",
-                "hostname",
-                "ipv4",
-                "ipv6",
-                "uuid",
-                "uri",
-            ],
-            Self::OpenAI => &[
-                "date-time",
-                "time",
-                "date",
-                "duration",
-                "email",
-                "hostname",
-                "ipv4",
-                "ipv6",
-                "uuid",
-            ],
-            Self::Gemini | Self::Common => &[],
+            Self::Anthropic => FORMATS.contains(&format) || format == "uri",
+            Self::OpenAI => FORMATS.contains(&format),
+            Self::Gemini | Self::Common => false,
         }
     }
 
@@ -234,7 +215,9 @@ const SILENT: [&str; 10] = [
     "nullable",
 ];
 
-const KINDS: [&str; 7] = ["null", "boolean", "integer", "number", "string", "array", "object"];
+/// The values of `format` that OpenAI accepts. Anthropic accepts more.
+pub(super) const FORMATS: [&str; 9] =
+    ["date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"];
 
 /// Keywords that cannot be removed without changing the meaning of the schema. Each has the reason why a schema with
 /// this keyword is refused.
@@ -497,7 +480,7 @@ impl<'a> StrictWriter<'a> {
     fn words(&mut self, map: &mut Map<String, Value>, pointer: &str) -> Result<(), NotStrict> {
         let Self { form, patterns, .. } = self;
         let mut kept = |word: &str, value: &Value| match word {
-            "format" => value.as_str().is_some_and(|format| form.formats().contains(&format)),
+            "format" => value.as_str().is_some_and(|format| form.keeps_format(format)),
             // A pattern that the vendor's engine cannot compile would make the vendor refuse the
             // whole request.
             "pattern" if form.kept().contains(&word) => {
@@ -630,7 +613,7 @@ fn is_recursive(source: &Value, reference: &str) -> bool {
 
 /// Whether these are valid types of JSON Schema.
 fn is_of_the_standard(kinds: &Value) -> bool {
-    let is_one = |kind: &Value| kind.as_str().is_some_and(|kind| KINDS.contains(&kind));
+    let is_one = |kind: &Value| kind.as_str().is_some_and(|kind| TypeSet::NAMES.contains(&kind));
     match kinds {
         Value::Array(several) => !several.is_empty() && several.iter().all(is_one),
         one => is_one(one),
@@ -655,7 +638,7 @@ fn choices_are(map: &Map<String, Value>, kinds: &Value) -> bool {
 }
 
 /// Whether the schema allows this type, alone or among other types.
-fn is(map: &Map<String, Value>, kind: &str) -> bool {
+pub(super) fn is(map: &Map<String, Value>, kind: &str) -> bool {
     match map.get("type") {
         Some(Value::String(one)) => one == kind,
         Some(Value::Array(several)) => several.iter().any(|one| one == kind),

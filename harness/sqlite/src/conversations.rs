@@ -11,10 +11,10 @@ use super::{
     store::SqliteStore,
 };
 use harness_core::{
-    error::{Error, ErrorKind},
+    error::Error,
     journal::{
         ConversationInfo, ConversationPage, ConversationQuery, Head, Incarnation, Metadata,
-        check_base, conflict, now,
+        check_base, conflict, foreign_page, now,
     },
 };
 
@@ -163,15 +163,8 @@ impl SqliteStore {
 }
 
 fn place_of(place: &str) -> Result<i64, Error> {
-    place.strip_prefix(PLACE).and_then(|number| number.parse().ok()).ok_or_else(|| {
-        Error::new(
-            ErrorKind::Configuration,
-            format!(
-                "`{place}` is not the end of a page of this journal; continue with the `next` of a \
-                 page, or begin without it"
-            ),
-        )
-    })
+    let number = place.strip_prefix(PLACE).and_then(|number| number.parse().ok());
+    number.ok_or_else(|| foreign_page(place))
 }
 
 /// The base for a fork with this number of facts: the conversation that stores the last of these facts itself. A fork

@@ -185,7 +185,7 @@ async fn try_summary(
         compaction_failed(run, request, fault, None)?;
         return Ok(None);
     }
-    let fact = compaction_fact(run.state, cut, &text, request, (used.tokens, after));
+    let fact = compaction_fact(run.state, cut, &text, None, request, (used.tokens, after));
     run.state.record(&fact)?;
     let (messages, vendor, before) = (cut.messages, false, used.tokens);
     run.emit(Event::ContextCompacted { messages, vendor, before, after });

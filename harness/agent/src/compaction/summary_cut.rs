@@ -8,8 +8,8 @@ use crate::conversation::state::ConversationState;
 use harness_core::{
     context::{OpenCalls, SummaryCut, TAILS, cut, percent},
     error::{Error, ErrorKind},
-    journal::{Fact, SummaryRequest},
-    message::{Message, Role},
+    journal::{Fact, SummaryRequest, VendorSummary},
+    message::Role,
     provider::tokens_of,
     tool::READ_RESULT,
 };
@@ -48,23 +48,15 @@ pub(crate) fn summary_cut(
     if !state.machine.can_edit_context() {
         return None;
     }
-    let (machine, seen) = (&state.machine, state.sent_view());
-    let (all, as_sent) = (machine.transcript().messages(), |at: usize| seen.sent_for(at));
+    let all = state.machine.transcript().messages();
     // A cut must not separate calls from their results.
     let may_cut = |at: usize| all.get(at).is_none_or(|message| message.role() != Role::Tool);
-    let late_end = |call: &str| machine.late_end_of(call);
-    let calls = OpenCalls { reads: can_read_results(state), late_end: &late_end };
     // The program can request a summary while most of the window is free. So the sizes of the kept parts are
     // shares of the current request, and not of the window.
     let window = used.estimate_of(window.min(used.tokens));
-    let user_tokens = state.agent.window().user_tokens(window);
     let mut found = None;
-    for (tail, words) in TAILS {
-        let (tail, words) = (percent(window, tail), percent(user_tokens, words));
-        let is_users = |at: usize| !machine.is_own_message(at);
-        let room = (tail, words);
-        let next = cut(all, machine.summed_up(), as_sent, may_cut, is_users, room, calls);
-        let Some(next) = next else { continue };
+    for shares in TAILS {
+        let Some(next) = cut_at(state, window, shares, may_cut) else { continue };
         let frees = |after| after < most_after(used.tokens);
         let is_enough = least_after(state, &next, used).is_ok_and(frees);
         found = Some(next);
@@ -73,6 +65,24 @@ pub(crate) fn summary_cut(
         }
     }
     found
+}
+
+/// Where the conversation is cut if the newest turns get `tail` percent of the window, and the user's messages
+/// `words` percent of their largest size. `may_cut` returns whether a cut before this message is possible.
+pub(super) fn cut_at(
+    state: &ConversationState,
+    window: u64,
+    (tail, words): (u8, u8),
+    may_cut: impl Fn(usize) -> bool,
+) -> Option<SummaryCut> {
+    let (machine, seen) = (&state.machine, state.sent_view());
+    let (all, as_sent) = (machine.transcript().messages(), |at: usize| seen.sent_for(at));
+    let is_users = |at: usize| !machine.is_own_message(at);
+    let late_end = |call: &str| machine.late_end_of(call);
+    let calls = OpenCalls { reads: can_read_results(state), late_end: &late_end };
+    let user_tokens = state.agent.window().user_tokens(window);
+    let room = (percent(window, tail), percent(user_tokens, words));
+    cut(all, machine.summed_up(), as_sent, may_cut, is_users, room, calls)
 }
 
 /// Checks that a request for a summary in short form fits into the window, with room for a part of the
@@ -109,6 +119,7 @@ pub(crate) fn compaction_fact(
     state: &ConversationState,
     cut: &SummaryCut,
     text: &str,
+    vendor: Option<Box<VendorSummary>>,
     request: Box<SummaryRequest>,
     (before, after): (u64, u64),
 ) -> Fact {
@@ -116,16 +127,12 @@ pub(crate) fn compaction_fact(
     Fact::ContextCompacted {
         messages: number(cut.messages),
         kept: cut.kept.iter().map(|at| number(*at)).collect(),
-        summary: summary_of(state, cut, text),
-        vendor: None,
+        summary: cut.summary(text, state.machine.pins()),
+        vendor,
         request,
         before,
         after,
     }
-}
-
-pub(crate) fn summary_of(state: &ConversationState, cut: &SummaryCut, text: &str) -> Message {
-    cut.summary(text, state.machine.pins())
 }
 
 /// How many tokens a request would have with this summary.
@@ -135,7 +142,7 @@ pub(crate) fn tokens_after(
     text: &str,
     used: ContextUsage,
 ) -> Result<u64, Error> {
-    after_fact(state, &compaction_fact(state, cut, text, Box::default(), (0, 0)), used)
+    after_fact(state, &compaction_fact(state, cut, text, None, Box::default(), (0, 0)), used)
 }
 
 /// The tokens of a request whose summary is as long as the earlier summary.

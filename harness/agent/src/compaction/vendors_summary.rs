@@ -3,14 +3,14 @@
 
 use super::{
     gauge::ContextUsage,
-    summary_cut::{SUMMARY, after_fact, can_read_results, most_after, summary_of},
+    summary_cut::{SUMMARY, after_fact, compaction_fact, cut_at, most_after},
     summary_request::{
         SummaryForm, SummaryOutcome, compaction_stopped, request_summary, take_summary_request,
     },
 };
 use crate::{Event, conversation::state::ConversationState, run::driver::RunDriver};
 use harness_core::{
-    context::{OpenCalls, SummaryCut, TAILS, cut, percent, stand_in, why},
+    context::{SummaryCut, TAILS, percent, stand_in, why},
     error::{Error, ErrorKind},
     journal::{Fact, InterruptCause, SummaryRequest, VendorSummary},
     message::{Block, Message, Transcript, VendorData, is_strict},
@@ -54,49 +54,31 @@ fn block_of(message: &Message, stop: StopReason) -> Result<(Message, String), St
 
 /// Where the conversation is cut for the vendor's own summary. `None` if no cut could free enough tokens.
 fn vendor_cut(state: &ConversationState, window: u64, used: ContextUsage) -> Option<SummaryCut> {
-    let (machine, seen) = (&state.machine, state.sent_view());
-    let (all, as_sent) = (machine.transcript().messages(), |at: usize| seen.sent_for(at));
-    let may_cut = |at: usize| seen.vendor_may_cut(at);
-    let is_users = |at: usize| !machine.is_own_message(at);
-    let late_end = |call: &str| machine.late_end_of(call);
-    let calls = OpenCalls { reads: can_read_results(state), late_end: &late_end };
-    let window = used.estimate_of(window);
-    let user_tokens = state.agent.window().user_tokens(window);
+    let (seen, window) = (state.sent_view(), used.estimate_of(window));
     let nothing = Message::assistant([Block::text("")]);
-    TAILS.iter().find_map(|(tail, words)| {
-        let (tail, words) = (percent(window, *tail), percent(user_tokens, *words));
-        let cut = cut(all, machine.summed_up(), as_sent, may_cut, is_users, (tail, words), calls)?;
-        let least = vendor_compaction_fact(state, &cut, &nothing, "", Box::default(), (0, 0));
+    TAILS.into_iter().find_map(|shares| {
+        let cut = cut_at(state, window, shares, |at| seen.vendor_may_cut(at))?;
+        let least = vendor_compaction_fact(state, &cut, &nothing, "", Box::default());
         let least = after_fact(state, &least, used).ok()?;
         (least < most_after(used.tokens)).then_some(cut)
     })
 }
 
 /// The fact by which the vendor's own summary replaces the oldest part of the conversation. `text` is the
-/// readable summary, or a short form of the conversation for other models.
+/// readable summary, or a short form of the conversation for other models. The sizes before and after are 0.
 fn vendor_compaction_fact(
     state: &ConversationState,
     cut: &SummaryCut,
     block: &Message,
     text: &str,
     request: Box<SummaryRequest>,
-    (before, after): (u64, u64),
 ) -> Fact {
-    let number = |at: usize| u64::try_from(at).unwrap_or(u64::MAX);
     let json = block.blocks().iter().find_map(vendor_data).map_or("", VendorData::json);
     let words = cut.words(state.machine.transcript().messages(), json, state.machine.pins());
     let (provider, model) = (&*request.provider, &*request.model);
     let model = request.asked_model.as_deref().unwrap_or(model);
     let made = VendorSummary::new(provider, model, block.clone(), words);
-    Fact::ContextCompacted {
-        messages: number(cut.messages),
-        kept: cut.kept.iter().map(|at| number(*at)).collect(),
-        summary: summary_of(state, cut, text),
-        vendor: Some(Box::new(made)),
-        request,
-        before,
-        after,
-    }
+    compaction_fact(state, cut, text, Some(Box::new(made)), request, (0, 0))
 }
 
 /// Requests the vendor's own summary once. Returns `None` if the program or the vendor does not support such
@@ -148,7 +130,7 @@ pub(crate) async fn request_vendor_summary(
             stand_in(&said, used.estimate_of(percent(window, SUMMARY)))
         }
     };
-    let fact = vendor_compaction_fact(run.state, &cut, &block, &text, request.clone(), (0, 0));
+    let mut fact = vendor_compaction_fact(run.state, &cut, &block, &text, request.clone());
     let (after, most) = (after_fact(run.state, &fact, used)?, most_after(used.tokens));
     if after >= most {
         let cause = format!(
@@ -157,12 +139,9 @@ pub(crate) async fn request_vendor_summary(
         return vendor_failed(run, request, cause);
     }
     let (messages, vendor, before) = (cut.messages, true, used.tokens);
-    let fact = match fact {
-        Fact::ContextCompacted { messages, kept, summary, vendor, request, .. } => {
-            Fact::ContextCompacted { messages, kept, summary, vendor, request, before, after }
-        }
-        other => other,
-    };
+    if let Fact::ContextCompacted { before: from, after: to, .. } = &mut fact {
+        (*from, *to) = (before, after);
+    }
     run.state.record(&fact)?;
     run.emit(Event::ContextCompacted { messages, vendor, before, after });
     Ok(Some(None))

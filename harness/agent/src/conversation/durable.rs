@@ -50,6 +50,16 @@ pub(crate) struct DurableState {
     _hold: Option<Lease>,
 }
 
+/// A conversation in its journal.
+#[derive(Clone)]
+pub(crate) struct InJournal {
+    pub(crate) journal: Arc<dyn Journal>,
+    pub(crate) id: Arc<str>,
+    /// The incarnation, which distinguishes the conversation from earlier and later ones of the same name. Set
+    /// with the first fact.
+    pub(crate) incarnation: Arc<OnceLock<Incarnation>>,
+}
+
 /// The result of a write.
 pub(crate) enum WriteOutcome {
     /// All pending facts are in the journal.
@@ -95,6 +105,12 @@ impl DurableState {
 
     pub(crate) fn id(&self) -> &Arc<str> {
         &self.id
+    }
+
+    /// The conversation in its journal. `None` without a journal.
+    pub(crate) fn in_journal(&self) -> Option<InJournal> {
+        let (journal, id) = (Arc::clone(self.journal.as_ref()?), Arc::clone(&self.id));
+        Some(InJournal { journal, id, incarnation: Arc::clone(&self.incarnation) })
     }
 
     /// The incarnation of the conversation. Empty until the incarnation is known.

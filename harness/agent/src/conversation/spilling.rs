@@ -5,7 +5,10 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use super::{durable::guarded, state::ConversationState};
+use super::{
+    durable::{DurableState, InJournal, guarded},
+    state::ConversationState,
+};
 use crate::{Agent, Machine, compaction::context_usage::window_tokens};
 use harness_core::{
     error::Error,
@@ -34,22 +37,19 @@ enum LargeResultPlace {
 
 impl LargeResultStore {
     pub(crate) fn of(state: &ConversationState) -> Self {
-        let agent = &state.agent;
-        let durable = state.durable.as_ref();
-        let kept = durable.and_then(|durable| {
-            let (journal, id) = (Arc::clone(durable.journal()?), Arc::clone(durable.id()));
-            Some(InJournal { journal, id, incarnation: Arc::clone(durable.incarnation()) })
-        });
+        let kept = state.durable.as_ref().and_then(DurableState::in_journal);
+        Self::new(&state.agent, kept, window_tokens(state), state.machine.began_with())
+    }
+
+    fn new(agent: &Agent, kept: Option<InJournal>, window: Option<u64>, given: usize) -> Self {
         let journal = kept.filter(|kept| can_keep_results(&*kept.journal));
         let place = match (agent.spills(), journal, agent.spill_folder()) {
             (false, _, _) | (true, None, None) => None,
             (true, Some(kept), _) => Some(LargeResultPlace::Journal(kept)),
             (true, None, Some(folder)) => Some(LargeResultPlace::Folder(folder.clone())),
         };
-        let limits = agent.tools().limits();
-        let window = window_tokens(state);
-        let limit = limits.output_in(window, place.is_some());
-        Self { place, limit, window, given: state.machine.began_with() }
+        let limit = agent.tools().limits().output_in(window, place.is_some());
+        Self { place, limit, window, given }
     }
 
     /// Calculates the limit again, because the vendor may have stated the size of the window since the run
@@ -69,19 +69,9 @@ impl LargeResultStore {
         (id, head): (&str, Head),
         machine: &Machine,
     ) -> Self {
-        let kept = || InJournal {
-            journal: Arc::clone(journal),
-            id: id.into(),
-            incarnation: Arc::new(head.incarnation.map(OnceLock::from).unwrap_or_default()),
-        };
-        let place = match (agent.spills(), agent.spill_folder()) {
-            (false, _) => None,
-            (true, _) if can_keep_results(&**journal) => Some(LargeResultPlace::Journal(kept())),
-            (true, folder) => folder.cloned().map(LargeResultPlace::Folder),
-        };
-        let window = agent.window_in(machine);
-        let limit = agent.tools().limits().output_in(window, place.is_some());
-        Self { place, limit, window, given: machine.began_with() }
+        let incarnation = Arc::new(head.incarnation.map(OnceLock::from).unwrap_or_default());
+        let kept = InJournal { journal: Arc::clone(journal), id: id.into(), incarnation };
+        Self::new(agent, Some(kept), agent.window_in(machine), machine.began_with())
     }
 
     /// How many bytes of a large result the model gets.
@@ -136,17 +126,8 @@ fn can_keep_results(journal: &dyn Journal) -> bool {
     caught(|| journal.can_keep_spills()).unwrap_or(false)
 }
 
-/// The large results of a conversation in its journal.
-#[derive(Clone)]
-struct InJournal {
-    journal: Arc<dyn Journal>,
-    id: Arc<str>,
-    /// The incarnation of the conversation, set with the first fact. No result is written before the first
-    /// fact.
-    incarnation: Arc<OnceLock<Incarnation>>,
-}
-
 impl InJournal {
+    /// The incarnation, which is known, because no result is written before the first fact.
     fn incarnation(&self) -> Result<Incarnation, Error> {
         self.incarnation.get().copied().ok_or_else(|| unknown(&self.id))
     }

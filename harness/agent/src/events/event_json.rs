@@ -1,6 +1,6 @@
 //! Events that own their values, and the JSON form of events.
 
-use std::{borrow::Cow, fmt, ops::Deref, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use serde_json::{Map, Value};
@@ -39,7 +39,7 @@ use harness_core::{
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, PartialEq)]
-pub struct EventBuf(EventForm<'static>);
+pub struct EventBuf(EventForm);
 
 impl EventBuf {
     /// The event in a form for `match`.
@@ -49,27 +49,26 @@ impl EventBuf {
 
     /// An event that this version cannot read. Its `type` must be a string.
     pub(crate) fn unknown(json: Map<String, Value>) -> Self {
-        Self(EventForm::Unknown(BorrowedOrShared::Shared(Arc::new(json))))
+        Self(EventForm::Unknown(Arc::new(json)))
     }
 
     /// Appends the next piece of text if it belongs to the same kind of event and to the same agent or call.
     /// Returns whether the piece was appended.
     pub(crate) fn join(&mut self, next: Event<'_>) -> bool {
         match (&mut self.0, next) {
-            (
-                EventForm::OfAgent { path, event: BorrowedOrShared::Shared(event) },
-                Event::OfAgent { path: of, event: more },
-            ) => **path == *of && Arc::make_mut(event).join(more.as_event()),
+            (EventForm::OfAgent { path, event }, Event::OfAgent { path: of, event: more }) => {
+                **path == *of && Arc::make_mut(event).join(more.as_event())
+            }
             (EventForm::Text { text }, Event::Text(more))
             | (EventForm::Reasoning { text }, Event::Reasoning(more)) => {
-                text.to_mut().push_str(more);
+                text.push_str(more);
                 true
             }
             (
                 EventForm::ToolCallDelta { call, json },
                 Event::ToolCallDelta { call: of, json: more },
             ) if **call == *of => {
-                json.to_mut().push_str(more);
+                json.push_str(more);
                 true
             }
             _ => false,
@@ -96,7 +95,7 @@ impl EventBuf {
                 Some(Event::ToolCallDelta { call, json: json.get(byte..)? }.into_owned())
             }
             EventForm::OfAgent { path, event } => {
-                let event = BorrowedOrShared::Shared(Arc::new(event.words_from(byte)?));
+                let event = Arc::new(event.words_from(byte)?);
                 Some(Self(EventForm::OfAgent { path: path.clone(), event }))
             }
             _ => None,
@@ -120,7 +119,7 @@ impl Event<'_> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn into_owned(self) -> EventBuf {
-        EventBuf(EventForm::of(self).into_static())
+        EventBuf(EventForm::of(self))
     }
 }
 
@@ -132,7 +131,7 @@ impl fmt::Debug for EventBuf {
 
 impl Serialize for Event<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        EventForm::of(*self).serialize(to)
+        self.into_owned().serialize(to)
     }
 }
 
@@ -154,72 +153,13 @@ impl<'de> Deserialize<'de> for EventBuf {
     }
 }
 
-/// A value that is borrowed or shared.
-enum BorrowedOrShared<'a, T> {
-    Lent(&'a T),
-    Shared(Arc<T>),
-}
-
-impl<T: Clone> BorrowedOrShared<'_, T> {
-    fn into_static(self) -> BorrowedOrShared<'static, T> {
-        match self {
-            Self::Lent(value) => BorrowedOrShared::Shared(Arc::new(value.clone())),
-            Self::Shared(value) => BorrowedOrShared::Shared(value),
-        }
-    }
-}
-
-impl<T: Default> Default for BorrowedOrShared<'_, T> {
-    fn default() -> Self {
-        Self::Shared(Arc::default())
-    }
-}
-
-impl<T> Deref for BorrowedOrShared<'_, T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        match self {
-            Self::Lent(value) => value,
-            Self::Shared(value) => value,
-        }
-    }
-}
-
-impl<T> Clone for BorrowedOrShared<'_, T> {
-    fn clone(&self) -> Self {
-        match self {
-            Self::Lent(value) => Self::Lent(value),
-            Self::Shared(value) => Self::Shared(Arc::clone(value)),
-        }
-    }
-}
-
-impl<T: PartialEq> PartialEq for BorrowedOrShared<'_, T> {
-    fn eq(&self, other: &Self) -> bool {
-        **self == **other
-    }
-}
-
-impl<T: Serialize> Serialize for BorrowedOrShared<'_, T> {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        T::serialize(self, to)
-    }
-}
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for BorrowedOrShared<'_, T> {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        Ok(Self::Shared(Arc::new(T::deserialize(from)?)))
-    }
-}
-
 /// The form in which an event is kept and serialized.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum EventForm<'a> {
+enum EventForm {
     RunStarted {
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        said: Option<BorrowedOrShared<'a, Message>>,
+        said: Option<Arc<Message>>,
     },
     TurnStarted {
         turn: u32,
@@ -229,103 +169,103 @@ enum EventForm<'a> {
         of: u32,
         #[serde(rename = "wait_ms", with = "millis")]
         wait: Duration,
-        cause: Cow<'a, str>,
+        cause: String,
     },
     FallingBack {
-        from: Cow<'a, str>,
-        to: Cow<'a, str>,
-        cause: Cow<'a, str>,
+        from: String,
+        to: String,
+        cause: String,
     },
     ParameterDropped {
-        parameter: Cow<'a, str>,
-        cause: Cow<'a, str>,
+        parameter: String,
+        cause: String,
     },
     Discarded {
-        cause: Cow<'a, str>,
+        cause: String,
     },
     Text {
-        text: Cow<'a, str>,
+        text: String,
     },
     Citation {
-        citation: BorrowedOrShared<'a, Citation>,
+        citation: Arc<Citation>,
     },
     Image {
-        image: BorrowedOrShared<'a, Media>,
+        image: Arc<Media>,
     },
     Audio {
-        audio: BorrowedOrShared<'a, Media>,
+        audio: Arc<Media>,
     },
     Reasoning {
-        text: Cow<'a, str>,
+        text: String,
     },
     ToolCallStart {
-        call: Cow<'a, str>,
-        tool: Cow<'a, str>,
+        call: String,
+        tool: String,
     },
     ToolCallDelta {
-        call: Cow<'a, str>,
-        json: Cow<'a, str>,
+        call: String,
+        json: String,
     },
     ToolDenied {
-        call: BorrowedOrShared<'a, ToolCall>,
-        reason: Cow<'a, str>,
+        call: Arc<ToolCall>,
+        reason: String,
     },
     ToolQueued {
-        call: BorrowedOrShared<'a, ToolCall>,
+        call: Arc<ToolCall>,
     },
     ToolCall {
-        call: BorrowedOrShared<'a, ToolCall>,
+        call: Arc<ToolCall>,
     },
     ToolWaits {
-        call: BorrowedOrShared<'a, ToolCall>,
-        wait: BorrowedOrShared<'a, Wait>,
+        call: Arc<ToolCall>,
+        wait: Arc<Wait>,
     },
     ToolProgress {
-        call: Cow<'a, str>,
-        message: Cow<'a, str>,
+        call: String,
+        message: String,
     },
     ToolResult {
-        call: BorrowedOrShared<'a, ToolCall>,
-        result: BorrowedOrShared<'a, ToolResult>,
+        call: Arc<ToolCall>,
+        result: Arc<ToolResult>,
         #[serde(rename = "elapsed_ms", with = "millis")]
         elapsed: Duration,
     },
     ToolDropped {
-        call: BorrowedOrShared<'a, ToolCall>,
+        call: Arc<ToolCall>,
     },
     ToolEnded {
-        tool: Cow<'a, str>,
-        result: BorrowedOrShared<'a, ToolResult>,
+        tool: String,
+        result: Arc<ToolResult>,
     },
     ToolsFound {
-        call: BorrowedOrShared<'a, ToolCall>,
-        tools: Cow<'a, [String]>,
+        call: Arc<ToolCall>,
+        tools: Arc<[String]>,
     },
     Steered {
-        message: BorrowedOrShared<'a, Message>,
+        message: Arc<Message>,
     },
     AnswerRejected {
         by: AnswerCheck,
-        faults: Cow<'a, [String]>,
+        faults: Arc<[String]>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        message: Option<BorrowedOrShared<'a, Message>>,
+        message: Option<Arc<Message>>,
     },
     LimitNear {
         limit: LimitKind,
         scope: LimitScope,
-        detail: Cow<'a, str>,
+        detail: String,
     },
     LimitUnknown {
         limit: LimitKind,
         scope: LimitScope,
-        detail: Cow<'a, str>,
+        detail: String,
     },
     PrefixChanged {
-        change: Cow<'a, str>,
+        change: String,
         appended: bool,
         left_out: u64,
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        refusal: Option<Cow<'a, str>>,
+        refusal: Option<String>,
     },
     ContextCleared {
         results: usize,
@@ -343,39 +283,41 @@ enum EventForm<'a> {
         after: u64,
     },
     CompactionFailed {
-        cause: Cow<'a, str>,
+        cause: String,
     },
     VendorSummaryRefused {
-        cause: Cow<'a, str>,
+        cause: String,
     },
     TurnEnded {
         turn: u32,
         stop: StopReason,
-        usage: BorrowedOrShared<'a, Usage>,
+        usage: Arc<Usage>,
     },
     OfAgent {
-        path: Cow<'a, [AgentCall]>,
-        event: BorrowedOrShared<'a, EventBuf>,
+        path: Arc<[AgentCall]>,
+        event: Arc<EventBuf>,
     },
     RunEnded {
         outcome: Outcome,
-        usage: BorrowedOrShared<'a, Usage>,
+        usage: Arc<Usage>,
         #[serde(default)]
-        spent: BorrowedOrShared<'a, BudgetUsage>,
+        spent: Arc<BudgetUsage>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        reason: Option<Cow<'a, str>>,
+        reason: Option<String>,
     },
     #[serde(untagged)]
-    Unknown(BorrowedOrShared<'a, Map<String, Value>>),
+    Unknown(Arc<Map<String, Value>>),
 }
 
-impl<'a> EventForm<'a> {
-    /// The form of an event, with borrowed values.
-    fn of(event: Event<'a>) -> Self {
-        use BorrowedOrShared::Lent;
-        let text = |text: &'a str| Cow::Borrowed(text);
+impl EventForm {
+    /// The form of an event, with copies of its values.
+    fn of(event: Event<'_>) -> Self {
+        fn shared<T: Clone>(value: &T) -> Arc<T> {
+            Arc::new(value.clone())
+        }
+        let text = str::to_owned;
         match event {
-            Event::RunStarted { said } => Self::RunStarted { said: said.map(Lent) },
+            Event::RunStarted { said } => Self::RunStarted { said: said.map(shared) },
             Event::TurnStarted { turn } => Self::TurnStarted { turn },
             Event::Retrying { attempt, of, wait, cause } => {
                 Self::Retrying { attempt, of, wait, cause: text(cause) }
@@ -388,9 +330,9 @@ impl<'a> EventForm<'a> {
             }
             Event::Discarded { cause } => Self::Discarded { cause: text(cause) },
             Event::Text(words) => Self::Text { text: text(words) },
-            Event::Citation(citation) => Self::Citation { citation: Lent(citation) },
-            Event::Image(image) => Self::Image { image: Lent(image) },
-            Event::Audio(audio) => Self::Audio { audio: Lent(audio) },
+            Event::Citation(citation) => Self::Citation { citation: shared(citation) },
+            Event::Image(image) => Self::Image { image: shared(image) },
+            Event::Audio(audio) => Self::Audio { audio: shared(audio) },
             Event::Reasoning(words) => Self::Reasoning { text: text(words) },
             Event::ToolCallStart { call, tool } => {
                 Self::ToolCallStart { call: text(call), tool: text(tool) }
@@ -399,34 +341,34 @@ impl<'a> EventForm<'a> {
                 Self::ToolCallDelta { call: text(call), json: text(json) }
             }
             Event::ToolDenied { call, reason } => {
-                Self::ToolDenied { call: Lent(call), reason: text(reason) }
+                Self::ToolDenied { call: shared(call), reason: text(reason) }
             }
-            Event::ToolQueued(call) => Self::ToolQueued { call: Lent(call) },
-            Event::ToolCall(call) => Self::ToolCall { call: Lent(call) },
+            Event::ToolQueued(call) => Self::ToolQueued { call: shared(call) },
+            Event::ToolCall(call) => Self::ToolCall { call: shared(call) },
             Event::ToolWaits { call, wait } => {
-                Self::ToolWaits { call: Lent(call), wait: Lent(wait) }
+                Self::ToolWaits { call: shared(call), wait: shared(wait) }
             }
             Event::ToolProgress { call, message } => {
                 Self::ToolProgress { call: text(call), message: text(message) }
             }
             Event::ToolResult { call, result, elapsed } => {
-                Self::ToolResult { call: Lent(call), result: Lent(result), elapsed }
+                Self::ToolResult { call: shared(call), result: shared(result), elapsed }
             }
-            Event::ToolDropped { call } => Self::ToolDropped { call: Lent(call) },
+            Event::ToolDropped { call } => Self::ToolDropped { call: shared(call) },
             Event::ToolEnded { tool, result } => {
-                Self::ToolEnded { tool: text(tool), result: Lent(result) }
+                Self::ToolEnded { tool: text(tool), result: shared(result) }
             }
             Event::ToolsFound { call, tools } => {
-                Self::ToolsFound { call: Lent(call), tools: Cow::Borrowed(tools) }
+                Self::ToolsFound { call: shared(call), tools: Arc::from(tools) }
             }
             Event::PrefixChanged { change, appended, left_out, refusal } => {
                 let (change, refusal) = (text(change), refusal.map(text));
                 Self::PrefixChanged { change, appended, left_out, refusal }
             }
-            Event::Steered { message } => Self::Steered { message: Lent(message) },
+            Event::Steered { message } => Self::Steered { message: shared(message) },
             Event::AnswerRejected { by, faults, message } => {
-                let faults = Cow::Borrowed(faults);
-                Self::AnswerRejected { by, faults, message: message.map(Lent) }
+                let faults = Arc::from(faults);
+                Self::AnswerRejected { by, faults, message: message.map(shared) }
             }
             Event::LimitNear { limit, scope, detail } => {
                 Self::LimitNear { limit, scope, detail: text(detail) }
@@ -446,116 +388,16 @@ impl<'a> EventForm<'a> {
                 Self::VendorSummaryRefused { cause: text(cause) }
             }
             Event::TurnEnded { turn, stop, usage } => {
-                Self::TurnEnded { turn, stop, usage: Lent(usage) }
+                Self::TurnEnded { turn, stop, usage: shared(usage) }
             }
             Event::OfAgent { path, event } => {
-                Self::OfAgent { path: Cow::Borrowed(path), event: Lent(event) }
+                Self::OfAgent { path: Arc::from(path), event: shared(event) }
             }
             Event::RunEnded { outcome, usage, spent, reason } => {
-                let (usage, spent, reason) = (Lent(usage), Lent(spent), reason.map(text));
+                let (usage, spent, reason) = (shared(usage), shared(spent), reason.map(text));
                 Self::RunEnded { outcome, usage, spent, reason }
             }
-            Event::Unknown { kind: _, json } => Self::Unknown(Lent(json)),
-        }
-    }
-
-    /// A copy of the form with owned values.
-    fn into_static(self) -> EventForm<'static> {
-        fn text(text: Cow<'_, str>) -> Cow<'static, str> {
-            Cow::Owned(text.into_owned())
-        }
-        match self {
-            Self::RunStarted { said } => {
-                EventForm::RunStarted { said: said.map(BorrowedOrShared::into_static) }
-            }
-            Self::TurnStarted { turn } => EventForm::TurnStarted { turn },
-            Self::Retrying { attempt, of, wait, cause } => {
-                EventForm::Retrying { attempt, of, wait, cause: text(cause) }
-            }
-            Self::FallingBack { from, to, cause } => {
-                EventForm::FallingBack { from: text(from), to: text(to), cause: text(cause) }
-            }
-            Self::ParameterDropped { parameter, cause } => {
-                EventForm::ParameterDropped { parameter: text(parameter), cause: text(cause) }
-            }
-            Self::Discarded { cause } => EventForm::Discarded { cause: text(cause) },
-            Self::Text { text: words } => EventForm::Text { text: text(words) },
-            Self::Citation { citation } => EventForm::Citation { citation: citation.into_static() },
-            Self::Image { image } => EventForm::Image { image: image.into_static() },
-            Self::Audio { audio } => EventForm::Audio { audio: audio.into_static() },
-            Self::Reasoning { text: words } => EventForm::Reasoning { text: text(words) },
-            Self::ToolCallStart { call, tool } => {
-                EventForm::ToolCallStart { call: text(call), tool: text(tool) }
-            }
-            Self::ToolCallDelta { call, json } => {
-                EventForm::ToolCallDelta { call: text(call), json: text(json) }
-            }
-            Self::ToolDenied { call, reason } => {
-                EventForm::ToolDenied { call: call.into_static(), reason: text(reason) }
-            }
-            Self::ToolQueued { call } => EventForm::ToolQueued { call: call.into_static() },
-            Self::ToolCall { call } => EventForm::ToolCall { call: call.into_static() },
-            Self::ToolWaits { call, wait } => {
-                EventForm::ToolWaits { call: call.into_static(), wait: wait.into_static() }
-            }
-            Self::ToolProgress { call, message } => {
-                EventForm::ToolProgress { call: text(call), message: text(message) }
-            }
-            Self::ToolResult { call, result, elapsed } => EventForm::ToolResult {
-                call: call.into_static(),
-                result: result.into_static(),
-                elapsed,
-            },
-            Self::ToolDropped { call } => EventForm::ToolDropped { call: call.into_static() },
-            Self::ToolEnded { tool, result } => {
-                EventForm::ToolEnded { tool: text(tool), result: result.into_static() }
-            }
-            Self::ToolsFound { call, tools } => EventForm::ToolsFound {
-                call: call.into_static(),
-                tools: Cow::Owned(tools.into_owned()),
-            },
-            Self::PrefixChanged { change, appended, left_out, refusal } => {
-                let (change, refusal) = (text(change), refusal.map(text));
-                EventForm::PrefixChanged { change, appended, left_out, refusal }
-            }
-            Self::Steered { message } => EventForm::Steered { message: message.into_static() },
-            Self::AnswerRejected { by, faults, message } => {
-                let faults = Cow::Owned(faults.into_owned());
-                EventForm::AnswerRejected {
-                    by,
-                    faults,
-                    message: message.map(BorrowedOrShared::into_static),
-                }
-            }
-            Self::LimitNear { limit, scope, detail } => {
-                EventForm::LimitNear { limit, scope, detail: text(detail) }
-            }
-            Self::LimitUnknown { limit, scope, detail } => {
-                EventForm::LimitUnknown { limit, scope, detail: text(detail) }
-            }
-            Self::ContextCleared { results, arguments, before, after } => {
-                EventForm::ContextCleared { results, arguments, before, after }
-            }
-            Self::Compacting {} => EventForm::Compacting {},
-            Self::ContextCompacted { messages, vendor, before, after } => {
-                EventForm::ContextCompacted { messages, vendor, before, after }
-            }
-            Self::CompactionFailed { cause } => EventForm::CompactionFailed { cause: text(cause) },
-            Self::VendorSummaryRefused { cause } => {
-                EventForm::VendorSummaryRefused { cause: text(cause) }
-            }
-            Self::TurnEnded { turn, stop, usage } => {
-                EventForm::TurnEnded { turn, stop, usage: usage.into_static() }
-            }
-            Self::OfAgent { path, event } => EventForm::OfAgent {
-                path: Cow::Owned(path.into_owned()),
-                event: event.into_static(),
-            },
-            Self::RunEnded { outcome, usage, spent, reason } => {
-                let (usage, spent) = (usage.into_static(), spent.into_static());
-                EventForm::RunEnded { outcome, usage, spent, reason: reason.map(text) }
-            }
-            Self::Unknown(json) => EventForm::Unknown(json.into_static()),
+            Event::Unknown { kind: _, json } => Self::Unknown(shared(json)),
         }
     }
 

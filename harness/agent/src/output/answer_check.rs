@@ -15,7 +15,10 @@ use crate::{
     Event,
     conversation::state::ConversationState,
     model_notices::{FAULTS_TOLD, not_accepted, question_in_check},
-    run::{driver::RunDriver, stop_signals::RunSignal, writing::write_facts},
+    run::{
+        driver::RunDriver, sent_prefix::without_words, stop_signals::RunSignal,
+        writing::write_facts,
+    },
 };
 use harness_core::{
     error::{Error, ErrorKind},
@@ -25,34 +28,6 @@ use harness_core::{
     tool::{DispatchOutcome, Tool},
     unwind::{Panicked, Shielded, caught},
 };
-
-/// The schema without its descriptions, which may change while a run waits to be resumed.
-fn without_words(schema: &Value) -> Value {
-    match schema {
-        Value::Object(map) => {
-            let mut kept = Map::new();
-            for (name, value) in map {
-                let value = match (name.as_str(), value) {
-                    ("description" | "examples" | "title" | "$comment" | "deprecated", _) => {
-                        continue;
-                    }
-                    // The keys of these objects are names of members, not keywords of the schema.
-                    (
-                        "properties" | "patternProperties" | "$defs" | "dependentSchemas",
-                        Value::Object(all),
-                    ) => all.iter().map(|(name, it)| (name.clone(), without_words(it))).collect(),
-                    ("enum" | "const" | "default" | "required", value) => value.clone(),
-                    (_, value) => without_words(value),
-                };
-                kept.insert(name.clone(), value);
-            }
-            choices(&mut kept);
-            Value::Object(kept)
-        }
-        Value::Array(items) => items.iter().map(without_words).collect(),
-        other => other.clone(),
-    }
-}
 
 /// Puts the values that a schema allows into one list in a fixed order. A schema lists values without a
 /// description first, so a changed description alone would change the order.
@@ -145,7 +120,10 @@ pub(crate) fn check_output_spec(state: &ConversationState) -> Result<(), Error> 
             "the run was begun without a type for its answer: resume it without one, and ask for the \
              value with a new message",
         ),
-        Some(wanted) if without_words(schema) == without_words(wanted) => Ok(()),
+        // The descriptions may change while a run waits to be resumed.
+        Some(wanted) if without_words(schema, &choices) == without_words(wanted, &choices) => {
+            Ok(())
+        }
         Some(_) => other(
             "the run was begun with another schema for its answer: resume it with the same type, or \
              begin a new run",

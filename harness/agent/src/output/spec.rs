@@ -3,8 +3,7 @@
 use std::{marker::PhantomData, sync::Arc};
 
 use harness_schema::{
-    DerivedAnswer, ReadFault, SchemaChecker, UnusableSchema, WRAPPED, never_read, never_read_in,
-    schema_of_answer,
+    DerivedAnswer, ReadFault, SchemaChecker, UnusableSchema, WRAPPED, never_read, schema_of_answer,
 };
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -178,10 +177,8 @@ pub(crate) fn unreadable<T: Answer>() -> Option<String> {
     };
     // Reading the type may run code of the program. A panic on a made-up value proves nothing, so the panic is
     // ignored.
-    let found = caught(|| match schema.wrapped {
-        true => never_read(WRAPPED, &schema.checked, &check),
-        false => never_read_in(&schema.checked, &check),
-    });
+    let member = schema.wrapped.then_some(WRAPPED);
+    let found = caught(|| never_read(member, &schema.checked, &check));
     found
         .ok()?
         .map(|problem| format!("the type `{}` of the answer {problem}", std::any::type_name::<T>()))

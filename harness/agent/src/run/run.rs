@@ -64,15 +64,7 @@ use harness_core::{
 #[must_use = "nothing is sent before it is awaited"]
 pub struct Run<'a> {
     state: StateRef<'a>,
-    input: RunInput,
-    watch: RunWatcher<'a>,
-    stops: StopTokens,
-    tool_time: Option<Duration>,
-    budget: Budget,
-    /// Whether the run counts its spending from zero.
-    anew: bool,
-    /// The options of the run, if it has some.
-    options: Option<Box<RunOptions>>,
+    begins: PreparedRun<'a>,
     /// The call of another run that starts this run, if there is one.
     call: Option<Box<ChildRun>>,
 }
@@ -117,8 +109,7 @@ impl<'a> Run<'a> {
             (StateRef::Borrowed(state), false) => state.spending.budget_of_last_run(),
             (StateRef::Owned(state), _) => state.spending.budget_of_run(&state.agent),
         };
-        Self {
-            state,
+        let begins = PreparedRun {
             input,
             watch: RunWatcher::default(),
             stops: StopTokens::default(),
@@ -126,8 +117,8 @@ impl<'a> Run<'a> {
             budget,
             anew,
             options: None,
-            call: None,
-        }
+        };
+        Self { state, begins, call: None }
     }
 
     /// Calls `watch` with every event as it happens. `watch` replaces the function of an earlier call of this
@@ -136,9 +127,9 @@ impl<'a> Run<'a> {
     where
         'a: 'b,
     {
-        let Self { state, input, watch: _, stops, tool_time, budget, anew, options, call } = self;
-        let watch = RunWatcher::new(watch);
-        Run { state, input, watch, stops, tool_time, budget, anew, options, call }
+        let mut run: Run<'b> = self;
+        run.begins.watch = RunWatcher::new(watch);
+        run
     }
 
     /// Calls `first` with every event, before the function of [`on_event`](Self::on_event).
@@ -146,9 +137,9 @@ impl<'a> Run<'a> {
     where
         'a: 'b,
     {
-        let Self { state, input, watch, stops, tool_time, budget, anew, options, call } = self;
-        let watch = watch.after(first);
-        Run { state, input, watch, stops, tool_time, budget, anew, options, call }
+        let mut run: Run<'b> = self;
+        run.begins.watch = run.begins.watch.after(first);
+        run
     }
 
     /// Adds messages for this run, besides those of the run's own [`steering`](Self::steering).
@@ -159,21 +150,21 @@ impl<'a> Run<'a> {
 
     /// Returns a token that also stops the run. The token of [`cancel_with`](Self::cancel_with) still works.
     pub(crate) fn with_stop_token(mut self) -> (Self, CancellationToken) {
-        let stop = self.stops.now.child_token();
-        self.stops.now = stop.clone();
+        let stop = self.begins.stops.now.child_token();
+        self.begins.stops.now = stop.clone();
         (self, stop)
     }
 
     /// Lets the run pause after some events, so that the receiver can read them before the run continues.
     pub(crate) fn with_pauses(mut self) -> Self {
-        self.watch = self.watch.with_pauses();
+        self.begins.watch = self.begins.watch.with_pauses();
         self
     }
 
     /// Sets how long each tool call of this run may take, including retries and waits. The limits of the tool
     /// and the agent's [`ToolLimits`](harness_core::tool::ToolLimits) also apply.
     pub fn tool_time(mut self, limit: Duration) -> Self {
-        self.tool_time = Some(limit);
+        self.begins.tool_time = Some(limit);
         self
     }
 
@@ -347,8 +338,8 @@ impl<'a> Run<'a> {
     /// ```
     pub fn only_tools(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let names: Vec<String> = names.into_iter().map(Into::into).collect();
-        let Self { state, options, .. } = &mut self;
-        options.get_or_insert_default().offer(&state.state().agent, &names);
+        let Self { state, begins, .. } = &mut self;
+        begins.options.get_or_insert_default().offer(&state.state().agent, &names);
         self
     }
 
@@ -417,7 +408,7 @@ impl<'a> Run<'a> {
         options.caller = call.site().cloned();
         options.places = context.held_limits().to_vec();
         if let Some(budget) = call.budget() {
-            self.budget.within(budget);
+            self.begins.budget.within(budget);
         }
         self.call = Some(Box::new(call));
         self
@@ -427,8 +418,8 @@ impl<'a> Run<'a> {
     pub(crate) fn with_output_spec(mut self, mut output_spec: OutputSpec) -> Self {
         let before = self.options().output_spec.take();
         output_spec.verifier = output_spec.verifier.or(before.and_then(|before| before.verifier));
-        let Self { state, input, .. } = &mut self;
-        if let RunInput::Say(message) = input {
+        let Self { state, begins, .. } = &mut self;
+        if let RunInput::Say(message) = &mut begins.input {
             *message = output_spec.with_schema_text(message, state.state().agent.provider());
         }
         self.options().output_spec = Some(output_spec);
@@ -436,7 +427,7 @@ impl<'a> Run<'a> {
     }
 
     fn options(&mut self) -> &mut RunOptions {
-        self.options.get_or_insert_default()
+        self.begins.options.get_or_insert_default()
     }
 
     /// Sets what this run may spend, including the agents that its tools run: see [`Limits`]. A limit that is
@@ -462,13 +453,13 @@ impl<'a> Run<'a> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn limits(mut self, limits: Limits) -> Self {
-        if !self.anew {
+        if !self.begins.anew {
             if let StateRef::Borrowed(state) = &self.state {
-                self.budget = state.spending.budget_anew(&state.agent, &self.budget);
+                self.begins.budget = state.spending.budget_anew(&state.agent, &self.begins.budget);
             }
-            self.anew = true;
+            self.begins.anew = true;
         }
-        self.budget.limit(&limits);
+        self.begins.budget.limit(&limits);
         self
     }
 
@@ -478,14 +469,14 @@ impl<'a> Run<'a> {
     /// if that budget was connected to this budget before this method is called. So connect outer budgets
     /// first. For several budgets, call this method several times. See [`Budget`].
     pub fn within(self, budget: &Budget) -> Self {
-        self.budget.within(budget);
+        self.begins.budget.within(budget);
         self
     }
 
     /// The spending of the run and of the agents in its calls, and the rest of its limits and of its outer
     /// budgets. The program can read the returned value while the run goes on.
     pub fn budget(&self) -> Budget {
-        self.budget.clone()
+        self.begins.budget.clone()
     }
 
     /// Lets the user send messages while the run goes on: see [`Steering`]. The value is not written to a
@@ -498,14 +489,14 @@ impl<'a> Run<'a> {
     /// Stops the run when this token is cancelled. The run then ends as
     /// [`Outcome::Cancelled`](crate::Outcome::Cancelled), and keeps its messages so far.
     pub fn cancel_with(mut self, token: CancellationToken) -> Self {
-        self.stops.now = token;
+        self.begins.stops.now = token;
         self
     }
 
     /// Stops the run after the current turn when this token is cancelled: the model completes its answer, its
     /// calls run to their ends, and no further request is sent to the model.
     pub fn stop_after_turn(mut self, token: CancellationToken) -> Self {
-        self.stops.after_turn = token;
+        self.begins.stops.after_turn = token;
         self
     }
 }
@@ -515,8 +506,7 @@ impl<'a> IntoFuture for Run<'a> {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let Self { mut state, input, watch, stops, tool_time, budget, anew, options, call } = self;
-        let begins = PreparedRun { input, watch, stops, tool_time, budget, anew, options };
+        let Self { mut state, begins, call } = self;
         match call {
             None => Box::pin(async move {
                 let (mut run, input, anew) = start_run(state.state(), begins);
@@ -591,6 +581,7 @@ struct PreparedRun<'a> {
     stops: StopTokens,
     tool_time: Option<Duration>,
     budget: Budget,
+    /// Whether the run counts its spending from zero.
     anew: bool,
     options: Option<Box<RunOptions>>,
 }
@@ -610,6 +601,6 @@ fn start_run<'a>(
 
 impl fmt::Debug for Run<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Run").field("opening", &self.input).finish_non_exhaustive()
+        f.debug_struct("Run").field("opening", &self.begins.input).finish_non_exhaustive()
     }
 }

@@ -69,36 +69,38 @@ pub(crate) fn behind_prefix<'a>(
 
 /// Whether both definitions allow the same calls and differ only in their wording.
 pub(crate) fn is_same_but_for_words(one: &ToolSchema, other: &ToolSchema) -> bool {
-    let without = |schema: &Value| {
-        let mut schema = schema.clone();
-        remove_words(&mut schema);
-        schema
-    };
-    without(&one.input_schema) == without(&other.input_schema)
+    without_words(&one.input_schema, &|_| {}) == without_words(&other.input_schema, &|_| {})
 }
 
-/// Removes the members of a schema that are only text for a reader.
-fn remove_words(schema: &mut Value) {
-    const WORDS: [&str; 4] = ["description", "title", "examples", "$comment"];
+/// The schema without the members that are only text for a reader. `each` then changes each object of the schema,
+/// from the inside out.
+pub(crate) fn without_words(schema: &Value, each: &impl Fn(&mut Map<String, Value>)) -> Value {
+    let mut schema = schema.clone();
+    remove_words(&mut schema, each);
+    schema
+}
+
+fn remove_words(schema: &mut Value, each: &impl Fn(&mut Map<String, Value>)) {
+    const WORDS: [&str; 5] = ["description", "title", "examples", "$comment", "deprecated"];
     const VALUES: [&str; 3] = ["const", "enum", "default"];
     const NAMED: [&str; 5] =
         ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
     match schema {
-        Value::Array(schemas) => schemas.iter_mut().for_each(remove_words),
+        Value::Array(schemas) => schemas.iter_mut().for_each(|schema| remove_words(schema, each)),
         Value::Object(members) => {
             members.retain(|name, _| !WORDS.contains(&&**name));
-            for (name, value) in members {
+            for (name, value) in &mut *members {
                 match value {
                     _ if VALUES.contains(&&**name) => {}
-                    Value::Object(named) if NAMED.contains(&&**name) => remove_in_all(named),
-                    value => remove_words(value),
+                    // The keys are names of members, not keywords of the schema.
+                    Value::Object(named) if NAMED.contains(&&**name) => {
+                        named.values_mut().for_each(|schema| remove_words(schema, each));
+                    }
+                    value => remove_words(value, each),
                 }
             }
+            each(members);
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
-}
-
-fn remove_in_all(named: &mut Map<String, Value>) {
-    named.values_mut().for_each(remove_words);
 }

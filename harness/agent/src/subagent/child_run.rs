@@ -7,12 +7,16 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     agent_names::{conversations_below, name_of_agent},
-    host::{ParentChat, ParentRun, SubagentHost},
+    host::{ParentRun, SubagentHost},
     suspended_child::SuspendedChild,
 };
 use crate::{
     Action, Outcome, Reply, Stopped,
-    conversation::{open::open_conversation, state::ConversationState},
+    conversation::{
+        durable::{DurableState, InJournal},
+        open::open_conversation,
+        state::ConversationState,
+    },
     output::spec::{OutputSpec, without_schema},
     run::{input::RunInput, progress::ProgressSender},
 };
@@ -36,10 +40,7 @@ impl ParentRun {
         let rails = chat.agent.guardrails();
         let below = caller.and_then(|caller| caller.depth).map(|depth| depth.saturating_sub(1));
         let depth = [rails.depth_of_agents(), below].into_iter().flatten().min();
-        let kept = chat.durable.as_ref().and_then(|it| {
-            let (name, journal) = (Arc::clone(it.id()), Arc::clone(it.journal()?));
-            Some(ParentChat { name, journal, incarnation: Arc::clone(it.incarnation()) })
-        });
+        let kept = chat.durable.as_ref().and_then(DurableState::in_journal);
         let approver = chat.approval_policy(&chat.agent).approver();
         Self {
             kept,
@@ -121,10 +122,10 @@ impl ChildRun {
 
     /// The name of the agent's conversation, and its parent. `None` if the caller's conversation is not in a
     /// journal.
-    fn conversation_in_journal(&self) -> Option<(String, &ParentChat)> {
+    fn conversation_in_journal(&self) -> Option<(String, &InJournal)> {
         let site = self.site.as_ref()?;
         let parent = site.caller.kept.as_ref()?;
-        Some((name_of_agent(&parent.name, site.call.id(), self.number), parent))
+        Some((name_of_agent(&parent.id, site.call.id(), self.number), parent))
     }
 
     /// Counts an agent with these side effects, whose conversation the program has opened.
@@ -151,7 +152,7 @@ impl ChildRun {
             return Ok(ChildState::New);
         };
         parent.check().await?;
-        let ParentChat { name: parent, journal, .. } = parent;
+        let InJournal { id: parent, journal, .. } = parent;
         let mut opened = open_conversation(&chat.agent, Arc::clone(journal), &name).await?;
         let Some(first) = opened.transcript().messages().first() else {
             site.count_spent(&name, &opened);

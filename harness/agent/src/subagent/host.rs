@@ -15,12 +15,12 @@ use super::suspended_child::SuspendedChild;
 use crate::{
     AgentCall,
     agent::OnWaiting,
-    conversation::durable::guarded,
+    conversation::durable::{InJournal, guarded},
     run::progress::{AgentRequest, PauseGuard, ProgressSender},
 };
 use harness_core::{
     error::{Error, ErrorKind},
-    journal::{CallSpent, Fact, Incarnation, Journal, Source, Sources},
+    journal::{CallSpent, Fact, Incarnation, Source, Sources},
     message::{ToolCall, ToolResult},
     policy::{Approver, Budget, Permissions, rest_of},
     tool::{ConcurrencyLimit, HumanWait, HumanWaitGuard, SideEffects, ToolRegistry},
@@ -29,15 +29,7 @@ use harness_core::{
 /// The approver, and the name of the person if known.
 pub(crate) type NamedApprover = (Option<String>, Arc<dyn Approver>);
 
-/// The conversation of the caller's run in its journal.
-pub(super) struct ParentChat {
-    pub(super) name: Arc<str>,
-    pub(super) journal: Arc<dyn Journal>,
-    /// The incarnation, which distinguishes the conversation from earlier and later ones of the same name.
-    pub(super) incarnation: Arc<OnceLock<Incarnation>>,
-}
-
-impl ParentChat {
+impl InJournal {
     /// Whether the journal has this incarnation of a conversation.
     pub(super) async fn has(
         &self,
@@ -51,14 +43,14 @@ impl ParentChat {
 
     /// Fails if the journal does not have this conversation any more.
     pub(super) async fn check(&self) -> Result<(), Error> {
-        if self.has(&self.name, self.incarnation.get().copied()).await? {
+        if self.has(&self.id, self.incarnation.get().copied()).await? {
             return Ok(());
         }
         Err(Error::new(
             ErrorKind::Conflict,
             format!(
                 "the conversation `{}` was deleted while a call of it ran, so the agent of the call did not run",
-                self.name
+                self.id
             ),
         ))
     }
@@ -67,7 +59,7 @@ impl ParentChat {
 /// The data of a run that the agents in its calls need.
 pub(crate) struct ParentRun {
     /// The conversation of the run, if it is in a journal.
-    pub(super) kept: Option<ParentChat>,
+    pub(super) kept: Option<InJournal>,
     pub(super) budget: Budget,
     pub(super) progress_sender: ProgressSender,
     pub(super) approver: Option<NamedApprover>,
@@ -262,7 +254,7 @@ impl SubagentHost {
 
     /// The fact that this call has started a run. `None` if the conversation of the call is not in a journal.
     pub(crate) fn started_run_fact(&self) -> Option<Fact> {
-        let conversation = self.caller.kept.as_ref()?.name.to_string();
+        let conversation = self.caller.kept.as_ref()?.id.to_string();
         let (call, message) = (self.call.id().to_owned(), Some(self.message.clone()));
         Some(Fact::CalledBy { conversation, call, message })
     }

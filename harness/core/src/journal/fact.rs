@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{
     CallSpent, ClearedArguments, ClearedResult, Decision, Prefix, Source, SummaryRequest,
-    VendorSummary, Wait, wait::is_false,
+    VendorSummary, Wait,
 };
 use crate::{
     message::{Message, ToolResult, Transcript},
@@ -283,10 +283,10 @@ pub enum Fact {
         /// Why the request failed, as text for a person.
         cause: String,
         /// Whether the run was stopped during the request. Such a request does not count as a failure of the model.
-        #[serde(default, skip_serializing_if = "is_false")]
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         stopped: bool,
         /// Whether the request was for a vendor's own summary. If so, the model is asked for a text summary next.
-        #[serde(default, skip_serializing_if = "is_false")]
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         vendor: bool,
     },
     /// The vendor refused a request that begins with a summary of this vendor. All later requests contain the text
@@ -329,7 +329,7 @@ pub enum Fact {
         prefix: Option<Box<Prefix>>,
         /// Whether the new instructions and tools are sent after the last message so far, and the earlier ones stay at
         /// the beginning. If `false`, the new ones replace the earlier ones.
-        #[serde(default, skip_serializing_if = "is_false")]
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         appended: bool,
         /// The number of messages whose reasoning is no longer sent from now on, because that reasoning is valid only
         /// with other instructions, tools or earlier messages. The transcript keeps the reasoning.

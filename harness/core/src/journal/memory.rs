@@ -10,9 +10,9 @@ use super::{
     ConversationInfo, ConversationPage, ConversationQuery, Envelope, Head, Incarnation, Journal,
     JournalFuture, Lease, Metadata, StoredFacts,
     envelope::now,
-    store::{busy, check_base, check_id, conflict, unknown},
+    store::{busy, check_base, check_id, conflict, foreign_page, unknown},
 };
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 
 /// Keeps conversations in memory, for tests and for programs that need no stored conversations.
 /// Clones share the same conversations.
@@ -126,15 +126,7 @@ impl MemoryState {
     fn list(&self, listing: &ConversationQuery) -> Result<ConversationPage, Error> {
         let before = match &listing.after {
             None => u64::MAX,
-            Some(cursor) => cursor.parse().map_err(|_| {
-                Error::new(
-                    ErrorKind::Configuration,
-                    format!(
-                        "`{cursor}` is not the end of a page of this journal; continue with the `next` of a \
-                         page, or begin without it"
-                    ),
-                )
-            })?,
+            Some(cursor) => cursor.parse().map_err(|_| foreign_page(cursor))?,
         };
         let is_wanted = |kept: &StoredConversation| {
             (listing.owner.is_none() || kept.metadata.owner == listing.owner)

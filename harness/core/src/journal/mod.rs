@@ -15,8 +15,6 @@ mod store;
 mod wait;
 
 pub use self::envelope::now;
-#[doc(hidden)]
-pub use self::source::Sources;
 pub use self::{
     context_edits::{ClearedArguments, ClearedResult, SummaryRequest, VendorSummary},
     decision::{Always, CallBinding, Decider, Decision, Reason, Repeat},
@@ -35,3 +33,5 @@ pub use self::{
     },
     wait::{Awaited, CallSpent, Wait},
 };
+#[doc(hidden)]
+pub use self::{source::Sources, store::foreign_page};

@@ -70,15 +70,6 @@ impl Sources {
         true
     }
 
-    /// Adds the tool of this name with these declared side effects. Returns whether this source is new.
-    pub(crate) fn add_tool(&mut self, tool: &str, effects: SideEffects) -> bool {
-        let is_known = self.0.iter().any(|known| known.tool == tool && known.effects == effects);
-        if !is_known {
-            self.0.push(Source::new(tool, effects));
-        }
-        !is_known
-    }
-
     /// Adds sources. Returns whether a source or a nested source is new.
     pub fn add_all<'s>(&mut self, new: impl IntoIterator<Item = &'s Source>) -> bool {
         new.into_iter().fold(false, |is_new, source| self.add(source) | is_new)

@@ -285,6 +285,18 @@ pub fn busy(conversation: &str) -> Error {
     )
 }
 
+/// The error of a [`list`](Journal::list) that continues after the page of another journal.
+#[doc(hidden)]
+pub fn foreign_page(cursor: &str) -> Error {
+    Error::new(
+        ErrorKind::Configuration,
+        format!(
+            "`{cursor}` is not the end of a page of this journal; continue with the `next` of a \
+             page, or begin without it"
+        ),
+    )
+}
+
 /// The error of a [`fork`](Journal::fork) that requests more facts than the conversation has.
 pub fn too_few(conversation: &str, there: u64, wanted: u64) -> Error {
     Error::new(

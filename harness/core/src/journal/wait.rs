@@ -103,7 +103,7 @@ pub enum Awaited {
         conversation: String,
         /// Whether the agent could not continue, because its conversation was open elsewhere or the journal failed. No
         /// answer is needed then: `Chat::resume` tries again.
-        #[serde(default, skip_serializing_if = "is_false")]
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         cut_off: bool,
     },
 }
@@ -122,13 +122,13 @@ pub struct CallSpent {
     /// The cost of the known tokens with a known price, in units of 10^-12 of the currency.
     pub cost: u64,
     /// Whether an answer broke off, so that the true cost is higher than the reported one.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub broke_off: bool,
     /// Whether the input tokens of some answer are unknown.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unknown_input: bool,
     /// Whether the output tokens of some answer are unknown.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unknown_output: bool,
     /// Why the cost of some answer is unknown. `None` if all costs are known.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -137,9 +137,4 @@ pub struct CallSpent {
     /// The facts of those conversations record this part of the spending, too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kept: Option<Box<CallSpent>>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
-pub(super) fn is_false(value: &bool) -> bool {
-    !value
 }

@@ -46,17 +46,12 @@ struct MessageInner {
     role: Role,
     at_ms: u64,
     blocks: Vec<Block>,
-    #[serde(default, skip_serializing_if = "is_not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     paused: bool,
-    #[serde(default, skip_serializing_if = "is_not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     refused: bool,
-    #[serde(default, skip_serializing_if = "is_not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     by_program: bool,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
-fn is_not(flag: &bool) -> bool {
-    !flag
 }
 
 impl Message {

@@ -17,7 +17,7 @@ mod strict;
 mod transcript;
 mod vendor;
 
-pub(crate) use self::strict::is_deeper;
+pub(crate) use self::{arguments::canonical, strict::is_deeper};
 #[doc(hidden)]
 pub use self::{arguments::same, result::ProgramValue, strict::is_too_deep};
 pub use self::{

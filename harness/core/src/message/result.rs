@@ -148,11 +148,11 @@ pub struct ToolResult {
     #[serde(with = "saved")]
     content: Arc<[ToolContent]>,
     /// The part of the result that the program gets and the model does not.
-    #[serde(default, skip_serializing_if = "Option::is_none", with = "kept")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     value: Option<Arc<ProgramValue>>,
     /// The names under which the full texts of the cut parts are stored. The names are not read from the content,
     /// because a tool's text could forge a name.
-    #[serde(default, skip_serializing_if = "is_empty", with = "wholes")]
+    #[serde(default, skip_serializing_if = "is_empty")]
     wholes: Arc<[String]>,
 }
 
@@ -321,50 +321,8 @@ impl ToolResult {
 /// The end of the note that replaces the removed middle of a text. The note begins with the number of removed bytes.
 pub const CUT: &str = " bytes were cut here";
 
-/// Serializes the program's part of a result.
-mod kept {
-    use std::sync::Arc;
-
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    use super::ProgramValue;
-
-    pub(super) fn serialize<S: Serializer>(
-        kept: &Option<Arc<ProgramValue>>,
-        to: S,
-    ) -> Result<S::Ok, S::Error> {
-        kept.as_deref().serialize(to)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        from: D,
-    ) -> Result<Option<Arc<ProgramValue>>, D::Error> {
-        Ok(Option::<ProgramValue>::deserialize(from)?.map(Arc::new))
-    }
-}
-
 fn is_empty(names: &Arc<[String]>) -> bool {
     names.is_empty()
-}
-
-/// Serializes the names of stored full texts.
-mod wholes {
-    use std::sync::Arc;
-
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    pub(super) fn serialize<S: Serializer>(
-        names: &Arc<[String]>,
-        to: S,
-    ) -> Result<S::Ok, S::Error> {
-        names.serialize(to)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        from: D,
-    ) -> Result<Arc<[String]>, D::Error> {
-        Ok(Vec::<String>::deserialize(from)?.into())
-    }
 }
 
 /// Serializes the content of a result.

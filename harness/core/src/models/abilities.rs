@@ -18,112 +18,101 @@ use crate::provider::Effort::{self, High, Low, Max, Medium, Minimal, Off, XHigh}
 /// A family of models with the same abilities.
 struct ModelFamily {
     names: &'static [&'static str],
-    output: u32,
-    thinking: Thinking,
-    /// Whether a model thinks if a request does not mention thinking.
-    unasked: Option<bool>,
-    /// The supported effort levels; empty if unknown.
-    efforts: &'static [Effort],
-    images: bool,
-    documents: bool,
-    audio: bool,
-    strict: Option<bool>,
-    answers: SchemaAnswers,
-    cache_life: Option<CacheLife>,
-    /// The context window in tokens if the price list does not give it, otherwise 0.
-    window: u64,
-    deferred_tools: bool,
-    omits_thinking: bool,
-    binds_reasoning: bool,
-    forced_tools: Option<bool>,
+    model: Model,
 }
 
 const fn family(names: &'static [&'static str], output: u32, thinking: Thinking) -> ModelFamily {
-    let (efforts, strict): (&[Effort], _) = (&[], Some(true));
-    ModelFamily {
-        names,
-        output,
-        thinking,
-        unasked: None,
-        efforts,
-        images: true,
-        documents: true,
-        audio: false,
-        strict,
-        answers: SchemaAnswers::Always,
+    let model = Model {
+        price: None,
+        window: None,
+        output: Some(output),
+        thinking: Some(thinking),
+        thinks_unasked: None,
+        efforts: None,
+        images: Some(true),
+        request_images: None,
+        request_bytes: None,
+        request_tools: None,
+        documents: Some(true),
+        audio: Some(false),
+        strict_tools: Some(true),
+        schema_answers: Some(SchemaAnswers::Always),
         cache_life: None,
-        window: 0,
-        deferred_tools: false,
-        omits_thinking: false,
-        binds_reasoning: false,
+        deferred_tools: Some(false),
+        omits_thinking: Some(false),
+        binds_reasoning: Some(false),
+        appends_changes: None,
         forced_tools: None,
-    }
+    };
+    ModelFamily { names, model }
 }
 
 impl ModelFamily {
     const fn efforts(mut self, efforts: &'static [Effort]) -> Self {
-        self.efforts = efforts;
+        self.model.efforts = Some(efforts);
         self
     }
 
+    /// Sets whether a model thinks if a request does not mention thinking.
     const fn unasked(mut self, thinks: bool) -> Self {
-        self.unasked = Some(thinks);
+        self.model.thinks_unasked = Some(thinks);
         self
     }
 
     const fn strict(mut self, strict: Option<bool>) -> Self {
-        self.strict = strict;
+        self.model.strict_tools = strict;
         self
     }
 
     const fn with_schema_answers(mut self, answers: SchemaAnswers) -> Self {
-        self.answers = answers;
+        self.model.schema_answers = Some(answers);
         self
     }
 
     const fn cache(mut self, life: CacheLife) -> Self {
-        self.cache_life = Some(life);
+        self.model.cache_life = Some(life);
         self
     }
 
     const fn without_documents(mut self) -> Self {
-        self.documents = false;
+        self.model.documents = Some(false);
         self
     }
 
     const fn text_only(mut self) -> Self {
-        self.images = false;
-        self.documents = false;
+        self.model.images = Some(false);
+        self.model.documents = Some(false);
         self
     }
 
     const fn with_audio(mut self) -> Self {
-        self.audio = true;
+        self.model.audio = Some(true);
         self
     }
 
     const fn defers_tools(mut self) -> Self {
-        self.deferred_tools = true;
+        self.model.deferred_tools = Some(true);
         self
     }
 
     const fn omits_thinking(mut self) -> Self {
-        self.omits_thinking = true;
+        self.model.omits_thinking = Some(true);
         self
     }
 
     const fn binds_reasoning(mut self) -> Self {
-        self.binds_reasoning = true;
+        self.model.binds_reasoning = Some(true);
         self
     }
 
     const fn refuses_forced_tools(mut self) -> Self {
-        self.forced_tools = Some(false);
+        self.model.forced_tools = Some(false);
         self
     }
 
+    /// Sets the context window in tokens, for models whose window the price list does not give.
     const fn window(mut self, window: u64) -> Self {
-        self.window = window;
+        self.model.window = Some(window);
         self
     }
 }
@@ -187,46 +176,7 @@ pub(super) fn of(name: &str) -> Option<Model> {
     let known = FAMILIES.iter().flat_map(|family| family.names.iter().map(move |of| (*of, family)));
     let fitting = known.filter(|(of, _)| find::is_of(name, of));
     let (_, family) = fitting.max_by_key(|(of, _)| of.len())?;
-    let ModelFamily {
-        names: _,
-        output,
-        thinking,
-        unasked,
-        efforts,
-        images,
-        documents,
-        audio,
-        strict,
-        answers,
-        cache_life,
-        window,
-        deferred_tools,
-        omits_thinking,
-        binds_reasoning,
-        forced_tools,
-    } = *family;
-    Some(Model {
-        price: None,
-        window: (window > 0).then_some(window),
-        output: Some(output),
-        thinking: Some(thinking),
-        thinks_unasked: unasked,
-        efforts: (!efforts.is_empty()).then_some(efforts),
-        images: Some(images),
-        request_images: None,
-        request_bytes: None,
-        request_tools: None,
-        documents: Some(documents),
-        audio: Some(audio),
-        strict_tools: strict,
-        schema_answers: Some(answers),
-        cache_life,
-        deferred_tools: Some(deferred_tools),
-        omits_thinking: Some(omits_thinking),
-        binds_reasoning: Some(binds_reasoning),
-        appends_changes: None,
-        forced_tools,
-    })
+    Some(family.model)
 }
 
 /// The maximum number of tools in a request to a model of this host. The limit also applies if another service, such as

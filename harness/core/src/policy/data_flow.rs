@@ -279,7 +279,7 @@ impl TaintTracker {
 
     fn add(&mut self, tool: &str, effects: SideEffects) -> bool {
         let name = if tool.len() <= LONGEST_NAME { tool } else { "" };
-        self.sources.add_tool(name, effects)
+        self.sources.add(&Source::new(name, effects))
     }
 
     fn add_result(&mut self, result: &ToolResult) -> bool {
@@ -288,9 +288,11 @@ impl TaintTracker {
         }
         let Self { calls, sources, .. } = self;
         match calls.get(result.call_id()) {
-            None => sources.add_tool("", SideEffects::ALL),
+            None => sources.add(&Source::new("", SideEffects::ALL)),
             Some(TrackedCall { reads: None, .. }) => false,
-            Some(TrackedCall { tool, reads: Some(effects) }) => sources.add_tool(tool, *effects),
+            Some(TrackedCall { tool, reads: Some(effects) }) => {
+                sources.add(&Source::new(tool.as_str(), *effects))
+            }
         }
     }
 

@@ -213,7 +213,7 @@ impl ToolDef {
         };
         self.params.iter().find_map(|param| {
             let check = |value| param.check(Some(value), None);
-            if let Some(problem) = never_read(param.name, schema, &check) {
+            if let Some(problem) = never_read(Some(param.name), schema, &check) {
                 let Self { name, .. } = self;
                 return Some(format!("the parameter `{}` of the tool `{name}` {problem}", param.name));
             }

@@ -13,13 +13,11 @@ use std::{
 use harness_schema::{SchemaChecker, ToolSchema, Unchecked, UnusableSchema, ValueFault};
 use serde_json::{Map, Value};
 use tokio::runtime::Handle;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     ConcurrencyLimit, SideEffects, ToolContext, ToolDef, ToolError, ToolOutput, ToolRegistry,
-    expand::{
-        call::{DeclaredCall, MethodReceiver, OnDrop, SharedReceiver},
-        declared::ParamDef,
-    },
+    expand::call::{DeclaredCall, MethodReceiver, SharedReceiver},
     limits::check_depth,
     reconciled::{ReconcileFailure, ReconcileFault, ReconcileFuture},
     review::{HandmadeReview, Review},
@@ -247,6 +245,14 @@ impl Tool {
         Self::of(body, idempotent, time_limit)
     }
 
+    /// The declaration, if `#[tool]` has created the tool.
+    fn def(&self) -> Option<&'static ToolDef> {
+        match &self.body {
+            ToolBody::Declared { def, .. } => Some(def),
+            ToolBody::Made(_) => None,
+        }
+    }
+
     /// Declares that repeating a call with the same arguments has no further effect. A tool that declares
     /// [`SideEffect::Mutate`](super::SideEffect::Mutate) is not repeated, even if it is idempotent.
     #[must_use]
@@ -302,12 +308,7 @@ impl Tool {
 
     /// The concurrency limit of the tool; `None` if the tool has no limit.
     pub fn concurrency_limit(&self) -> Option<&ConcurrencyLimit> {
-        match &self.body {
-            ToolBody::Declared { def, .. } => {
-                self.concurrency.as_ref().or_else(|| def.concurrency_limit())
-            }
-            ToolBody::Made(_) => self.concurrency.as_ref(),
-        }
+        self.concurrency.as_ref().or_else(|| self.def()?.concurrency_limit())
     }
 
     /// Sets the title for people, for example in an approval request: one line of up to 100 characters, without
@@ -430,11 +431,7 @@ impl Tool {
 
     /// Whether the tool has a function that finds out whether a call happened.
     pub fn can_reconcile(&self) -> bool {
-        let declared = match &self.body {
-            ToolBody::Declared { def, .. } => def.reconcile.is_some(),
-            ToolBody::Made(_) => false,
-        };
-        self.reconcile.is_some() || declared
+        self.reconcile.is_some() || self.def().is_some_and(|def| def.reconcile.is_some())
     }
 
     /// Starts to find out whether a call happened.
@@ -470,11 +467,7 @@ impl Tool {
 
     /// Whether the tool reviews its calls.
     pub fn has_review(&self) -> bool {
-        let declared = match &self.body {
-            ToolBody::Declared { def, .. } => def.review.is_some(),
-            ToolBody::Made(_) => false,
-        };
-        self.review.is_some() || declared
+        self.review.is_some() || self.def().is_some_and(|def| def.review.is_some())
     }
 
     /// The tool's review of a call with these arguments; `None` if the tool has no review. A review may block the
@@ -515,8 +508,8 @@ impl Tool {
         }
         let (tool, arguments) = (self.clone(), arguments.clone());
         let Ok(runtime) = Handle::try_current() else { return self.review(&arguments) };
-        let mut task = OnDrop::new(runtime.spawn_blocking(move || tool.review(&arguments)));
-        task.ended().await.unwrap_or_else(|_| {
+        let task = runtime.spawn_blocking(move || tool.review(&arguments));
+        AbortOnDropHandle::new(task).await.unwrap_or_else(|_| {
             Some(Review::refuse("the program is shutting down, so the call could not be reviewed"))
         })
     }
@@ -539,11 +532,7 @@ impl Tool {
 
     /// The title for people; `None` if none was set.
     pub fn title(&self) -> Option<&str> {
-        let declared = match &self.body {
-            ToolBody::Declared { def, .. } => def.title,
-            ToolBody::Made(_) => None,
-        };
-        self.title.as_deref().or(declared)
+        self.title.as_deref().or_else(|| self.def()?.title)
     }
 
     /// The JSON Schema of the tool's output; `None` if it is not known. A function with `#[tool]` has this schema if
@@ -571,11 +560,7 @@ impl Tool {
     /// assert_eq!(tool.title(), Some("Weather report"));
     /// ```
     pub fn output_schema(&self) -> Option<&Value> {
-        let declared = match &self.body {
-            ToolBody::Declared { def, .. } => def.output_schema(),
-            ToolBody::Made(_) => None,
-        };
-        self.output_schema.as_deref().or(declared)
+        self.output_schema.as_deref().or_else(|| self.def()?.output_schema())
     }
 
     /// The JSON Schema of the tool's arguments.
@@ -611,10 +596,7 @@ impl Tool {
 
     /// The types of the shared values that the tool needs, possibly with repetitions.
     pub(super) fn state_types(&self) -> impl Iterator<Item = StateType> {
-        let declared: &[ParamDef] = match &self.body {
-            ToolBody::Declared { def, .. } => def.params,
-            ToolBody::Made(_) => &[],
-        };
+        let declared = self.def().map_or(&[][..], |def| def.params);
         declared.iter().filter_map(|param| param.needs).chain(self.needs.iter().copied())
     }
 

@@ -158,7 +158,7 @@ pub enum Happened {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         waited_ms: Option<u64>,
         /// Whether another process wrote the fact of this event, and this process read the fact later.
-        #[serde(default, skip_serializing_if = "is_false")]
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         elsewhere: bool,
     },
     /// A call waits for an answer from outside of the run.
@@ -195,7 +195,7 @@ pub enum Happened {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         waited_ms: Option<u64>,
         /// Whether another process wrote the fact of this event, and this process read the fact later.
-        #[serde(default, skip_serializing_if = "is_false")]
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         elsewhere: bool,
     },
     /// The program set the outcome of a call that waited or was in doubt. Or the deadline of a waiting call expired.
@@ -223,7 +223,7 @@ pub enum Happened {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         waited_ms: Option<u64>,
         /// Whether another process wrote the fact of this event, and this process read the fact later.
-        #[serde(default, skip_serializing_if = "is_false")]
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         elsewhere: bool,
     },
     /// A call may run now, because its first attempt had no effect. The first attempt was in doubt, or its start was
@@ -574,11 +574,6 @@ pub enum HoldOutcome {
     Interrupted,
     /// Another process appended to the conversation during the hold.
     Lost,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
-fn is_false(flag: &bool) -> bool {
-    !*flag
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]

@@ -9,7 +9,7 @@ use super::{
     Guardrails, Limits,
     budget_limits::BudgetChain,
     node::{BudgetNode, BudgetState, RunPart},
-    sum::FactCharge,
+    sum::Charge,
 };
 use crate::{
     error::Error,
@@ -190,7 +190,7 @@ impl Budget {
     /// around it.
     #[doc(hidden)]
     pub fn charge_agents(&self, spent: &CallSpent) {
-        self.start_run().charge(&FactCharge::of_agents(spent), 0);
+        self.start_run().charge(&Charge::of_agents(spent), 0);
     }
 
     /// Creates a budget for a run that starts over. The new budget is within the same outer budgets as this budget.

@@ -6,7 +6,7 @@ use std::sync::{Arc, MutexGuard};
 use super::{
     LimitReached,
     node::{BudgetNode, BudgetState},
-    sum::FactCharge,
+    sum::Charge,
 };
 use crate::{
     journal::{LimitKind, LimitScope},
@@ -48,7 +48,7 @@ impl BudgetChain {
 
     /// Adds the cost of a fact to all budgets. `were_aside` is the number of the fact's calls that were already
     /// reserved.
-    pub(super) fn charge(&self, charge: &FactCharge, were_aside: u32) {
+    pub(super) fn charge(&self, charge: &Charge, were_aside: u32) {
         for node in &self.nodes {
             let mut state = node.lock();
             state.sum.add(charge);

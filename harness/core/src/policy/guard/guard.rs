@@ -11,7 +11,7 @@ use super::{
     Budget, Guardrails,
     budget_limits::{self, BudgetChain, NO_TOKENS},
     repeats::{CountedResult, HashedCall, RepeatCounter, is_warned, with_call_note, with_note},
-    sum::{ChargeSum, FactCharge, UnknownAmounts, spent_by_agents, unknown_spent},
+    sum::{Charge, UnknownAmounts, spent_by_agents, unknown_spent},
 };
 use crate::{
     journal::{
@@ -79,7 +79,7 @@ pub struct RunGuard {
     budget: Budget,
     chain: BudgetChain,
     /// What the run itself has spent, without the spending of agents that its calls run.
-    own: ChargeSum,
+    own: Charge,
     /// The number of calls in a row that failed or were denied.
     failed_calls: u32,
     /// Whether a request to the model is in progress.
@@ -117,7 +117,7 @@ impl RunGuard {
             models: models.into(),
             chain: budget.start_run(),
             budget,
-            own: ChargeSum::default(),
+            own: Charge::default(),
             failed_calls: 0,
             asking: false,
             known: None,
@@ -136,7 +136,7 @@ impl RunGuard {
     /// agents that run in this process charge each of their own facts.
     pub fn charge_agents(&self, fact: &Fact) {
         if let Some((_, spent)) = spent_by_agents(fact) {
-            self.chain.charge(&FactCharge::of_agents(spent), 0);
+            self.chain.charge(&Charge::of_agents(spent), 0);
         }
     }
 
@@ -219,7 +219,7 @@ impl RunGuard {
             self.started.clear();
         }
         if let Fact::UserSaid { .. } | Fact::Resumed { limits: Some(_), .. } = fact {
-            self.own = ChargeSum::default();
+            self.own = Charge::default();
             self.failed_calls = 0;
             self.calls.clear();
             self.places.clear();
@@ -239,11 +239,11 @@ impl RunGuard {
 
     /// Charges an unknown cost, for a request that was in progress when its process ended.
     pub fn request_was_lost(&mut self) {
-        self.charge(&FactCharge::of_agents(&unknown_spent(REQUEST_LOST)));
+        self.charge(&Charge::of_agents(&unknown_spent(REQUEST_LOST)));
     }
 
     /// The cost of a fact, computed from this fact and the facts before it.
-    fn charge_of(&mut self, fact: &Fact) -> FactCharge {
+    fn charge_of(&mut self, fact: &Fact) -> Charge {
         match fact {
             Fact::ModelReplied { usage, provider, model, asked_model, .. } => {
                 let mut charge =
@@ -267,12 +267,12 @@ impl RunGuard {
                 let unknown = UnknownAmounts { broke_off: *asked, ..UnknownAmounts::default() };
                 let price = self.known.as_ref().and_then(|known| known.price);
                 let money = at_least(price, usage);
-                FactCharge {
+                Charge {
                     turns: u32::from(*asked),
                     usage: *usage,
                     money,
                     unknown,
-                    ..FactCharge::default()
+                    ..Charge::default()
                 }
             }
             // A call that starts again (with its external answer, or after its process ended) is not counted twice.
@@ -280,12 +280,12 @@ impl RunGuard {
             // A call whose result the program supplies never starts, so such a call counts when it begins to wait.
             | Fact::CallWaits { call, wait: Wait { awaited: Awaited::Result, .. } } => {
                 let is_new = self.started.insert(call.clone());
-                FactCharge { tool_calls: is_new.into(), ..FactCharge::default() }
+                Charge { tool_calls: is_new.into(), ..Charge::default() }
             }
             // The process may have ended while the model answered, so a reopened run counts one more turn. Otherwise
             // a run that ends its process each time would never reach its limits.
-            Fact::Reopened { .. } => FactCharge { turns: 1, ..FactCharge::default() },
-            _ => FactCharge::default(),
+            Fact::Reopened { .. } => Charge { turns: 1, ..Charge::default() },
+            _ => Charge::default(),
         }
     }
 
@@ -295,7 +295,7 @@ impl RunGuard {
         provider: &str,
         model: &str,
         asked_model: Option<&str>,
-    ) -> FactCharge {
+    ) -> Charge {
         let price = self.price(provider, model, asked_model);
         let untold = usage.input.is_none() || usage.output.is_none();
         let why = match (price, untold) {
@@ -309,12 +309,7 @@ impl RunGuard {
             output: usage.output.is_none(),
             cost: why,
         };
-        FactCharge {
-            usage: *usage,
-            money: at_least(price, usage),
-            unknown,
-            ..FactCharge::default()
-        }
+        Charge { usage: *usage, money: at_least(price, usage), unknown, ..Charge::default() }
     }
 
     /// The limit that forbids a request to this model of this provider; `None` if the request may be sent.
@@ -417,7 +412,7 @@ impl RunGuard {
     /// Charges a call that started early but is missing in the final answer. The call has run, but no fact records
     /// the call.
     pub fn dropped(&mut self) {
-        self.charge(&FactCharge { tool_calls: 1, ..FactCharge::default() });
+        self.charge(&Charge { tool_calls: 1, ..Charge::default() });
     }
 
     /// The result as the model reads it. A note is added if the model has had this result, or made this call, too
@@ -512,7 +507,7 @@ impl RunGuard {
     }
 
     /// Adds a charge to the run and to all budgets. If calls of the charge were reserved, their reservation ends.
-    fn charge(&mut self, charge: &FactCharge) {
+    fn charge(&mut self, charge: &Charge) {
         let were_aside = charge.tool_calls.min(self.aside);
         self.aside = self.aside.saturating_sub(were_aside);
         self.own.add(charge);

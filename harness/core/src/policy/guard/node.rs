@@ -7,7 +7,7 @@ use std::sync::{
 
 use tokio::time::Instant;
 
-use super::{Guardrails, Limits, sum::ChargeSum};
+use super::{Guardrails, Limits, sum::Charge};
 use crate::journal::LimitScope;
 
 pub(super) struct BudgetNode {
@@ -23,7 +23,7 @@ pub(super) struct BudgetState {
     pub(super) said: Limits,
     /// All outer budgets of this budget without duplicates, the nearest first.
     pub(super) above: Vec<Arc<BudgetNode>>,
-    pub(super) sum: ChargeSum,
+    pub(super) sum: Charge,
     /// The number of calls that are reserved and have not started.
     pub(super) aside: u32,
     /// The number of requests in progress, of this budget and of all budgets within it.
@@ -53,7 +53,7 @@ impl BudgetNode {
         let state = BudgetState {
             said,
             above: Vec::new(),
-            sum: ChargeSum::default(),
+            sum: Charge::default(),
             aside: 0,
             asking: 0,
             run,

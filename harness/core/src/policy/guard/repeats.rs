@@ -9,7 +9,7 @@ use std::{
 use serde_json::Value;
 
 use crate::{
-    message::{CallOutcome, ToolCall, ToolContent, ToolResult},
+    message::{CallOutcome, ToolCall, ToolContent, ToolResult, are_none, canonical},
     tool::{COPIED, NOT_KEPT, READ_RESULT},
 };
 
@@ -34,9 +34,9 @@ pub(super) struct RepeatCounter {
 }
 
 #[derive(Clone, Debug)]
-struct ResultTurns {
-    tool: String,
-    turns: u32,
+pub(super) struct ResultTurns {
+    pub(super) tool: String,
+    pub(super) turns: u32,
     last: u32,
 }
 
@@ -97,17 +97,10 @@ impl CountedResult {
             tool: call.name().to_owned(),
             call: call.hash,
             said,
-            has_arguments: has_arguments(&call.call),
+            has_arguments: !are_none(call.call.arguments()),
             shows_news: !result.is_error() && call.name() != READ_RESULT,
         })
     }
-}
-
-/// The result or the call with the most repetitions in this run.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct RepeatedResult {
-    pub(super) tool: String,
-    pub(super) turns: u32,
 }
 
 impl RepeatCounter {
@@ -156,19 +149,18 @@ impl RepeatCounter {
     }
 
     /// The result that the model got in the largest number of turns.
-    pub(super) fn most(&self) -> Option<RepeatedResult> {
+    pub(super) fn most(&self) -> Option<&ResultTurns> {
         most_of(&self.heard)
     }
 
     /// The call that the model made in the largest number of turns since the last new call.
-    pub(super) fn most_made(&self) -> Option<RepeatedResult> {
+    pub(super) fn most_made(&self) -> Option<&ResultTurns> {
         most_of(&self.made)
     }
 }
 
-fn most_of(all: &HashMap<u64, ResultTurns>) -> Option<RepeatedResult> {
-    let most = all.values().max_by_key(|heard| (heard.turns, &heard.tool))?;
-    Some(RepeatedResult { tool: most.tool.clone(), turns: most.turns })
+fn most_of(all: &HashMap<u64, ResultTurns>) -> Option<&ResultTurns> {
+    all.values().max_by_key(|heard| (heard.turns, &heard.tool))
 }
 
 /// Whether the model gets a warning after the same call in `turns` turns. The model gets a warning at half of the
@@ -218,40 +210,15 @@ fn thing(call: &HashedCall, result: &ToolResult, said: u64) -> Option<u64> {
     Some(hasher.finish())
 }
 
-fn has_arguments(call: &ToolCall) -> bool {
-    !matches!(call.arguments().trim(), "" | "{}" | "null")
-}
-
-/// A hash of the tool and the arguments. The order and the spacing of the arguments do not matter.
+/// A hash of the tool and the arguments. The order, the spacing and the format of numbers do not matter.
 fn of_call(call: &ToolCall) -> u64 {
     let mut hasher = DefaultHasher::new();
     call.name().hash(&mut hasher);
     match serde_json::from_str::<Value>(call.arguments()) {
-        Ok(value) => hash_value(&value, &mut hasher),
+        Ok(value) => canonical(&value).hash(&mut hasher),
         Err(_) => call.arguments().trim().hash(&mut hasher),
     }
     hasher.finish()
-}
-
-fn hash_value(value: &Value, hasher: &mut DefaultHasher) {
-    match value {
-        Value::Object(members) => {
-            let mut members: Vec<_> = members.iter().collect();
-            members.sort_unstable_by_key(|(name, _)| *name);
-            members.len().hash(hasher);
-            for (name, value) in members {
-                name.hash(hasher);
-                hash_value(value, hasher);
-            }
-        }
-        Value::Array(values) => {
-            values.len().hash(hasher);
-            values.iter().for_each(|value| hash_value(value, hasher));
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
-            value.to_string().hash(hasher);
-        }
-    }
 }
 
 /// Removes the names of the stored parts from a result's text, since each result has new names. Also removes the reason
@@ -276,7 +243,7 @@ fn outcome_hash(result: &ToolResult) -> u64 {
     for part in result.content().iter().take(parts) {
         match part {
             ToolContent::Text(text) => without_names(text, result.wholes()).hash(&mut hasher),
-            ToolContent::Json(value) => hash_value(value, &mut hasher),
+            ToolContent::Json(value) => canonical(value).hash(&mut hasher),
             ToolContent::Document(media) if media.text().is_some() => {
                 let text = media.text().unwrap_or_default();
                 (media.mime(), without_names(text, result.wholes())).hash(&mut hasher);

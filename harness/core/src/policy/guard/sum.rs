@@ -12,8 +12,9 @@ use crate::{
     provider::Usage,
 };
 
+/// What a fact has cost, or the sum of such charges, whatever their order.
 #[derive(Clone, Debug, Default)]
-pub(super) struct FactCharge {
+pub(super) struct Charge {
     pub(super) turns: u32,
     pub(super) tool_calls: u32,
     pub(super) usage: Usage,
@@ -35,17 +36,7 @@ pub(super) struct UnknownAmounts {
     pub(super) cost: Option<Arc<str>>,
 }
 
-/// The sum of all charges so far, independent of their order.
-#[derive(Clone, Debug, Default)]
-pub(super) struct ChargeSum {
-    pub(super) turns: u32,
-    pub(super) tool_calls: u32,
-    pub(super) usage: Usage,
-    pub(super) money: Money,
-    pub(super) unknown: UnknownAmounts,
-}
-
-impl FactCharge {
+impl Charge {
     /// The charge for the agents that a call ran.
     pub(super) fn of_agents(spent: &CallSpent) -> Self {
         Self {
@@ -61,9 +52,7 @@ impl FactCharge {
             },
         }
     }
-}
 
-impl ChargeSum {
     /// The sum minus `part`, as plain data; `None` if nothing is left.
     pub(super) fn beyond(&self, part: &CallSpent) -> Option<Box<CallSpent>> {
         let Self { turns, tool_calls, usage, money, unknown } = self;
@@ -86,8 +75,8 @@ impl ChargeSum {
         (!is_nothing).then(|| Box::new(rest))
     }
 
-    pub(super) fn add(&mut self, charge: &FactCharge) {
-        let FactCharge { turns, tool_calls, usage, money, unknown } = charge;
+    pub(super) fn add(&mut self, charge: &Charge) {
+        let Self { turns, tool_calls, usage, money, unknown } = charge;
         self.turns = self.turns.saturating_add(*turns);
         self.tool_calls = self.tool_calls.saturating_add(*tool_calls);
         self.usage.add(usage);
@@ -222,10 +211,10 @@ pub fn rest_of<'a>(
     whole: impl IntoIterator<Item = &'a CallSpent>,
     part: &CallSpent,
 ) -> Option<Box<CallSpent>> {
-    let (mut sum, mut kept) = (ChargeSum::default(), ChargeSum::default());
+    let (mut sum, mut kept) = (Charge::default(), Charge::default());
     for spent in whole {
-        sum.add(&FactCharge::of_agents(spent));
-        spent.kept.iter().for_each(|spent| kept.add(&FactCharge::of_agents(spent)));
+        sum.add(&Charge::of_agents(spent));
+        spent.kept.iter().for_each(|spent| kept.add(&Charge::of_agents(spent)));
     }
     let mut rest = sum.beyond(part)?;
     rest.kept = kept.beyond(part.kept.as_deref().unwrap_or(&CallSpent::default()));

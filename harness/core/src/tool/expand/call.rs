@@ -10,10 +10,8 @@ use std::{
 };
 
 use serde_json::{Map, Value};
-use tokio::{
-    runtime::Handle,
-    task::{JoinError, JoinHandle},
-};
+use tokio::runtime::Handle;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::{declared::TypedParam, param::ParamOrigin};
 use crate::{
@@ -136,7 +134,8 @@ fn on_thread_for_blocking(
     Box::pin(async move {
         let Ok(runtime) = Handle::try_current() else { return run() };
         let left = ListedOnDrop(thread.clone());
-        let mut task = OnDrop::new(runtime.spawn_blocking(move || {
+        // If this future is dropped, a function that has not started yet never starts.
+        let task = AbortOnDropHandle::new(runtime.spawn_blocking(move || {
             if thread.as_ref().is_some_and(|thread| !thread.begin()) {
                 return Ok(Err(ToolError::new(CLOSING)));
             }
@@ -146,7 +145,7 @@ fn on_thread_for_blocking(
             }
             ended
         }));
-        let ended = task.ended().await;
+        let ended = task.await;
         drop(left);
         match ended {
             Ok(Ok(ended)) => ended,
@@ -171,25 +170,6 @@ impl Drop for ListedOnDrop {
 impl fmt::Debug for DeclaredCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Call").field("arguments", &self.arguments).finish_non_exhaustive()
-    }
-}
-
-/// Aborts the task on drop. A function that has not started yet never starts.
-pub(in crate::tool) struct OnDrop<T>(JoinHandle<T>);
-
-impl<T> OnDrop<T> {
-    pub(in crate::tool) fn new(task: JoinHandle<T>) -> Self {
-        Self(task)
-    }
-
-    pub(in crate::tool) async fn ended(&mut self) -> Result<T, JoinError> {
-        (&mut self.0).await
-    }
-}
-
-impl<T> Drop for OnDrop<T> {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }
 

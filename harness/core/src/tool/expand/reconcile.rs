@@ -9,9 +9,10 @@ use std::{
 
 use futures_util::FutureExt as _;
 use tokio::runtime::Handle;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::{
-    call::{CanBeSent, CannotBeSent, OnDrop},
+    call::{CanBeSent, CannotBeSent},
     returned::IntoToolOutput,
 };
 use crate::tool::{ReconcileFuture, Reconciled, ToolError};
@@ -171,8 +172,8 @@ impl ExecutionMode for BlockingExecution {
         Box::pin(async move {
             let Ok(runtime) = Handle::try_current() else { return found.await };
             // This future runs the function, and never waits.
-            let mut task = OnDrop::new(runtime.spawn_blocking(move || found.now_or_never()));
-            match task.ended().await {
+            let task = runtime.spawn_blocking(move || found.now_or_never());
+            match AbortOnDropHandle::new(task).await {
                 Ok(Some(found)) => found,
                 Ok(None) | Err(_) => Err(ToolError::new(CLOSING)),
             }
