@@ -13,12 +13,18 @@ mod result;
 mod results;
 mod safe_text;
 mod strict;
+mod surrogates;
 mod transcript;
 mod vendor;
 
 pub(crate) use self::strict::is_deeper;
 #[doc(hidden)]
-pub use self::{arguments::same, result::ProgramValue, strict::is_too_deep};
+pub use self::{
+    arguments::same,
+    result::ProgramValue,
+    strict::is_too_deep,
+    surrogates::{replace_lone_surrogates, without_lone_surrogates},
+};
 pub use self::{
     arguments::{Arguments, Fingerprint},
     block::{Block, ReasoningBlock, TextBlock, ToolCall},

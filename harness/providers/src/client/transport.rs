@@ -277,17 +277,6 @@ impl HttpTransport {
         decoder: impl Fn() -> Decoder<D>,
         sent: &mut RequestTraits,
     ) -> Result<AnswerStream<D>, Error> {
-        self.send(request, question, decoder, sent).await?.wait_for_start().await
-    }
-
-    /// Sends the request once.
-    async fn send<'a, D: Dialect>(
-        &self,
-        request: Request<'a>,
-        question: impl Fn(&Request<'a>) -> Result<HttpRequest, Error>,
-        decoder: impl Fn() -> Decoder<D>,
-        sent: &mut RequestTraits,
-    ) -> Result<AnswerStream<D>, Error> {
         let whole = after(self.timeouts.whole_call);
         let until = after(self.timeouts.first_event).min(whole);
         let ran_out = |_| self.timeouts.ran_out(whole, 0);
@@ -330,7 +319,7 @@ impl HttpTransport {
                         until,
                         whole,
                     );
-                    return Ok(answer.with_silence(self.silence));
+                    return answer.with_silence(self.silence).wait_for_start().await;
                 }
                 ResponseKind::Json if response_kind::compression(&headers).is_none() => {}
                 ResponseKind::Events
@@ -362,7 +351,8 @@ impl HttpTransport {
                 .with_source(err),
                 _ => err,
             })?;
-            return Ok(AnswerStream::new(decoder, None, &headers, self.timeouts, until, whole));
+            let answer = AnswerStream::new(decoder, None, &headers, self.timeouts, until, whole);
+            return answer.wait_for_start().await;
         }
         let mut err = match response_kind::compression(&headers) {
             Some(encoding) => {

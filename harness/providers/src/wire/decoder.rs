@@ -50,14 +50,21 @@ pub(crate) trait Dialect: Unpin {
         out: &mut EventSink,
     ) -> Option<Result<(), Error>>;
 
-    /// Whether the answer has its stop reason, so that only token counts and the end mark may follow.
-    fn has_stopped(&self) -> bool;
+    /// Whether the answer has its stop reason, so that only token counts and the end mark may follow. By default
+    /// `false`, for a wire whose last event contains the stop reason.
+    fn has_stopped(&self) -> bool {
+        false
+    }
 
     /// Ends an answer that [has stopped](Self::has_stopped) but got no end mark.
-    fn end_without_mark(&mut self, out: &mut EventSink) -> Result<(), Error>;
+    fn end_without_mark(&mut self, out: &mut EventSink) -> Result<(), Error> {
+        self.end(out)
+    }
 
-    /// Called after the last byte. A wire without a required end mark ends the answer here. Other wires do nothing.
-    fn end(&mut self, out: &mut EventSink) -> Result<(), Error>;
+    /// Called after the last byte. A wire without a required end mark ends the answer here. By default, does nothing.
+    fn end(&mut self, _: &mut EventSink) -> Result<(), Error> {
+        Ok(())
+    }
 }
 
 /// Decodes the bytes of one answer. The module of each wire describes the accepted bytes.

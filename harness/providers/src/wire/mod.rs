@@ -19,6 +19,7 @@ mod reader;
 pub(crate) mod retry_delay;
 mod scan;
 mod surrogates;
+mod token_details;
 mod tolerant;
 mod tool_choice;
 

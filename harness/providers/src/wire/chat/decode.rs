@@ -193,10 +193,6 @@ impl Dialect for ChatAnswer {
         self.finish.is_some()
     }
 
-    fn end_without_mark(&mut self, out: &mut EventSink) -> Result<(), Error> {
-        self.done(out)
-    }
-
     fn end(&mut self, out: &mut EventSink) -> Result<(), Error> {
         // The stop reason ends the answer, because some servers send no `[DONE]`.
         self.done(out)

@@ -17,6 +17,7 @@ use crate::wire::{
     decoder::{Decoder, Dialect, EventSink, not_understood},
     delta_fast_path::VaryingPlaces,
     fault, reader, scan,
+    token_details::{InputTokenDetails, OutputTokenDetails},
     tolerant::{
         ObjectMembers, RawJson, TolerantCount, TolerantList, TolerantObject, TolerantText, text_of,
     },
@@ -130,23 +131,9 @@ pub(super) struct ResponsesWireUsage {
     #[serde(default)]
     pub(super) output_tokens: TolerantCount,
     #[serde(default)]
-    pub(super) input_tokens_details: TolerantObject<InputTokensDetails>,
+    pub(super) input_tokens_details: TolerantObject<InputTokenDetails>,
     #[serde(default)]
-    pub(super) output_tokens_details: TolerantObject<OutputTokensDetails>,
-}
-
-#[derive(Default, Deserialize)]
-pub(super) struct InputTokensDetails {
-    #[serde(default)]
-    pub(super) cached_tokens: TolerantCount,
-    #[serde(default)]
-    pub(super) cache_write_tokens: TolerantCount,
-}
-
-#[derive(Default, Deserialize)]
-pub(super) struct OutputTokensDetails {
-    #[serde(default)]
-    pub(super) reasoning_tokens: TolerantCount,
+    pub(super) output_tokens_details: TolerantObject<OutputTokenDetails>,
 }
 
 /// A delta of an item. `output` is the output index of the item.
@@ -325,19 +312,6 @@ impl Dialect for ResponsesAnswer {
             ..ItemEvent::default()
         };
         Some(item.read_event(what, told, out))
-    }
-
-    /// Always `false`, because the last event of this wire contains the stop reason.
-    fn has_stopped(&self) -> bool {
-        false
-    }
-
-    fn end_without_mark(&mut self, _: &mut EventSink) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn end(&mut self, _: &mut EventSink) -> Result<(), Error> {
-        Ok(())
     }
 }
 
