@@ -17,7 +17,6 @@ pub(crate) mod optional;
 mod prefix;
 mod reader;
 pub(crate) mod retry_delay;
-mod scan;
 mod surrogates;
 mod token_details;
 mod tolerant;

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 
 use memchr::memchr;
 
-use harness_core::message::replace_lone_surrogates;
+use harness_core::{message::replace_lone_surrogates, provider::StreamEvent};
 
 /// The first of the two characters that represent a lone surrogate: a noncharacter, which Unicode reserves for internal
 /// use.
@@ -157,6 +157,18 @@ pub(super) enum TextOwner {
     Text,
     Reasoning,
     Arguments,
+}
+
+impl TextOwner {
+    /// The event for a piece of this text.
+    #[inline]
+    pub(super) fn delta(self, block: u32, text: String) -> StreamEvent {
+        match self {
+            Self::Text => StreamEvent::TextDelta { block, text },
+            Self::Reasoning => StreamEvent::ReasoningDelta { block, text },
+            Self::Arguments => StreamEvent::ToolCallDelta { block, json: text },
+        }
+    }
 }
 
 /// The first surrogates of an answer, until the matching second surrogates arrive.

@@ -16,7 +16,9 @@ use super::{
 use crate::wire::{
     decoder::{Decoder, Dialect, EventSink, not_understood},
     delta_fast_path::VaryingPlaces,
-    fault, reader, scan,
+    fault,
+    json_walk::JsonWalk,
+    reader,
     token_details::{InputTokenDetails, OutputTokenDetails},
     tolerant::{
         ObjectMembers, RawJson, TolerantCount, TolerantList, TolerantObject, TolerantText, text_of,
@@ -271,27 +273,31 @@ impl Dialect for ResponsesAnswer {
     }
 
     fn delta(&self, data: &str, places: &mut VaryingPlaces) -> Option<ItemDelta> {
-        let (mut kind, mut output, mut content, mut summary) = ("", "", "0", "0");
-        scan::object(data, |name, rest| match name {
-            // The scan stops if the event is not a delta, because other events may be long.
-            "type" => scan::value(rest, &mut kind).filter(|_| kind.ends_with(".delta\"")),
-            "output_index" => scan::value(rest, &mut output),
-            "content_index" => scan::value(rest, &mut content),
-            "summary_index" => scan::value(rest, &mut summary),
-            "delta" => places.text(rest),
-            _ => places.any(rest),
+        let (mut what, mut output, mut content, mut summary) = (None, None, 0, 0);
+        JsonWalk::new(data.as_bytes()).object(|walk, name| {
+            match name {
+                b"type" => {
+                    let is_delta = |what: &ItemEventKind| {
+                        matches!(
+                            what,
+                            ItemEventKind::Text
+                                | ItemEventKind::Summary
+                                | ItemEventKind::Thinking
+                                | ItemEventKind::Arguments
+                        )
+                    };
+                    // The walk stops if the event is not a delta, because other events may be long.
+                    what = Some(ItemEventKind::of(walk.plain()?).filter(is_delta)?);
+                }
+                b"output_index" => output = Some(walk.number()?),
+                b"content_index" => content = walk.number()?,
+                b"summary_index" => summary = walk.number()?,
+                b"delta" => places.text(walk)?,
+                _ => places.any(walk)?,
+            }
+            Some(())
         })?;
-        let what = ItemEventKind::of(kind.strip_prefix('"')?.strip_suffix('"')?.as_bytes())?;
-        let is_delta = matches!(
-            what,
-            ItemEventKind::Text
-                | ItemEventKind::Summary
-                | ItemEventKind::Thinking
-                | ItemEventKind::Arguments
-        );
-        let number = |json: &str| json.parse::<u64>().ok();
-        let (content, summary) = (number(content)?, number(summary)?);
-        is_delta.then_some(ItemDelta { what, output: number(output)?, content, summary })
+        Some(ItemDelta { what: what?, output: output?, content, summary })
     }
 
     fn again(
