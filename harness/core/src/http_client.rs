@@ -28,6 +28,21 @@ pub fn through_proxy(url: &Url) -> String {
     format!(" through the proxy `{host}{port}`")
 }
 
+/// Decodes percent-encoding. U+FFFD replaces invalid UTF-8.
+pub fn percent_decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, behind @ ..] = rest {
+        let digits =
+            behind.get(..2).filter(|it| *first == b'%' && it.iter().all(u8::is_ascii_hexdigit));
+        let digits = digits.and_then(|it| std::str::from_utf8(it).ok());
+        let byte = digits.and_then(|it| u8::from_str_radix(it, 16).ok());
+        bytes.push(byte.unwrap_or(*first));
+        rest = if byte.is_some() { behind.get(2..).unwrap_or_default() } else { behind };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
 /// Whether a URL points to this machine: `localhost` or a loopback address.
 pub fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();

@@ -1,5 +1,6 @@
 //! A small shell process that kills a child process when the program ends for any reason. When the program ends, the
 //! watchdog's standard input is closed, and the watchdog reads the end of the input.
+//! [`exited`] and [`look`] tell when a child has ended.
 
 use std::{
     io::{self, Write as _},
@@ -7,7 +8,8 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use rustix::process::Pid;
+use rustix::process::{Pid, WaitId, WaitIdOptions, WaitIdStatus, waitid};
+use tokio::signal::unix::{SignalKind, signal};
 
 /// Reads the id of a process group from the first line of standard input, and kills this group when the input ends. If
 /// `$1` is given, the script also kills all processes with this text in their environment, in at most 20 rounds.
@@ -71,4 +73,25 @@ impl Drop for Watchdog {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// Waits until a child has ended, without reaping it. Returns at once if other code has reaped the child.
+pub async fn exited(child: Pid) {
+    // Listening starts before the first check, so that the end of the child is not missed.
+    let mut child_ended = signal(SignalKind::child()).ok();
+    while let Ok(None) = look(child) {
+        match &mut child_ended {
+            Some(child_ended) => _ = child_ended.recv().await,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// The exit status of a child; `None` if the child has not ended. The child is not reaped.
+///
+/// # Errors
+/// Fails if other code has reaped the child.
+pub fn look(child: Pid) -> rustix::io::Result<Option<WaitIdStatus>> {
+    let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+    waitid(WaitId::Pid(child), look)
 }

@@ -18,7 +18,8 @@ use super::{
 };
 use harness_core::{
     error::{Error, ErrorKind},
-    http_client, tls,
+    http_client::{self, percent_decoded},
+    tls,
 };
 
 /// The time limit for opening a connection.
@@ -73,7 +74,7 @@ impl ServerAddress {
             self.headers.iter().map(|(_, value)| value.clone()).collect();
         if let Ok(url) = Url::parse(&self.url) {
             let written = [url.username(), url.password().unwrap_or_default()];
-            let decoded = written.map(decoded);
+            let decoded = written.map(percent_decoded);
             // User and password are sent as a header in this form.
             let both = decoded.join(":");
             secrets.extend([STANDARD.encode(&both), both]);
@@ -122,6 +123,7 @@ impl ServerAddress {
         }
         let client = McpHttpClient::new(client()?, self.authorization.clone());
         let session_state = client.session_state();
+        // `McpHttpClient` applies the default limits for response sizes. Limits in this configuration have no effect.
         let mut config = StreamableHttpClientTransportConfig::with_uri(self.url.as_str())
             .reinit_on_expired_session(false)
             .max_concurrent_requests(REQUESTS)
@@ -132,21 +134,6 @@ impl ServerAddress {
         config.retry_config = Arc::new(waits);
         Ok((StreamableHttpClientTransport::with_client(client, config), session_state))
     }
-}
-
-/// Decodes percent-encoding.
-fn decoded(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, behind @ ..] = rest {
-        let digits =
-            behind.get(..2).filter(|it| *first == b'%' && it.iter().all(u8::is_ascii_hexdigit));
-        let digits = digits.and_then(|it| std::str::from_utf8(it).ok());
-        let byte = digits.and_then(|it| u8::from_str_radix(it, 16).ok());
-        bytes.push(byte.unwrap_or(*first));
-        rest = if byte.is_some() { behind.get(2..).unwrap_or_default() } else { behind };
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// An HTTP client that never repeats a request.

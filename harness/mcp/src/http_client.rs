@@ -483,30 +483,10 @@ impl StreamableHttpClient for McpHttpClient {
         uri: Arc<str>,
         message: ClientJsonRpcMessage,
         session_id: Option<Arc<str>>,
-        auth_header: Option<String>,
+        _: Option<String>,
         custom_headers: RequestHeaders,
     ) -> Result<StreamableHttpPostResponse, HttpError> {
         let limits = StreamableHttpResponseLimits::default();
-        self.post_message_with_response_limits(
-            uri,
-            message,
-            session_id,
-            auth_header,
-            custom_headers,
-            limits,
-        )
-        .await
-    }
-
-    async fn post_message_with_response_limits(
-        &self,
-        uri: Arc<str>,
-        message: ClientJsonRpcMessage,
-        session_id: Option<Arc<str>>,
-        _: Option<String>,
-        custom_headers: RequestHeaders,
-        limits: StreamableHttpResponseLimits,
-    ) -> Result<StreamableHttpPostResponse, HttpError> {
         let (session, headers) = (session_id, custom_headers);
         let post = PostRequest { uri, message, session, token: None, headers, limits };
         let is_answer = matches!(
@@ -543,29 +523,8 @@ impl StreamableHttpClient for McpHttpClient {
         uri: Arc<str>,
         session_id: Option<Arc<str>>,
         last_event_id: Option<String>,
-        auth_header: Option<String>,
-        custom_headers: RequestHeaders,
-    ) -> Result<BoxedSseResponse, HttpError> {
-        let most = StreamableHttpResponseLimits::default().max_sse_event_size;
-        self.get_stream_with_max_sse_event_size(
-            uri,
-            session_id,
-            last_event_id,
-            auth_header,
-            custom_headers,
-            most,
-        )
-        .await
-    }
-
-    async fn get_stream_with_max_sse_event_size(
-        &self,
-        uri: Arc<str>,
-        session_id: Option<Arc<str>>,
-        last_event_id: Option<String>,
         _: Option<String>,
         custom_headers: RequestHeaders,
-        most: usize,
     ) -> Result<BoxedSseResponse, HttpError> {
         if is_newer(&custom_headers) {
             return Err(HttpError::ServerDoesNotSupportSse);
@@ -578,6 +537,7 @@ impl StreamableHttpClient for McpHttpClient {
         let token = self.token(&uri).await;
         let end = request.id.as_ref().map(stdout_filter::too_large);
         let given = token.clone();
+        let most = StreamableHttpResponseLimits::default().max_sse_event_size;
         let get = StreamRequest { uri, session, last, token, headers, most, end };
         let answer = self.noted(given, get.send(&self.client).await);
         let stream = match (answer, &request.id) {

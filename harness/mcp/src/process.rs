@@ -19,7 +19,7 @@ use tokio::{
 
 use harness_core::secret::CUT;
 #[cfg(unix)]
-use harness_core::watchdog::Watchdog;
+use harness_core::watchdog::{Watchdog, exited, look};
 
 /// The environment variables that a child inherits. These variables contain no keys.
 const INHERITED: [&str; 6] = ["HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"];
@@ -220,13 +220,7 @@ impl ServerProcess {
     /// Waits for the leader's end within the grace period, and returns whether it has ended. The leader is not reaped,
     /// so that its group id stays in use.
     async fn wait_for_exit(&self) -> bool {
-        let look = Duration::from_millis(10);
-        let ended = async {
-            while !self.has_ended() {
-                tokio::time::sleep(look).await;
-            }
-        };
-        timeout(GRACE, ended).await.is_ok()
+        timeout(GRACE, self.ended()).await.is_ok()
     }
 
     #[cfg(unix)]
@@ -234,23 +228,13 @@ impl ServerProcess {
         leader(&self.child)
     }
 
-    #[cfg(unix)]
-    fn has_ended(&self) -> bool {
-        self.group().is_none_or(is_over)
-    }
-
     /// Waits until the leader has ended, even if other processes of its group still run.
     #[cfg(unix)]
     pub(super) fn ended(&self) -> impl Future<Output = ()> + Send + use<> {
-        use tokio::signal::unix::{SignalKind, signal};
-
         let leader = self.group();
         async move {
-            let (Some(leader), Ok(mut deaths)) = (leader, signal(SignalKind::child())) else {
-                return std::future::pending().await;
-            };
-            while !is_over(leader) {
-                deaths.recv().await;
+            if let Some(leader) = leader {
+                exited(leader).await;
             }
         }
     }
@@ -288,31 +272,12 @@ impl ServerProcess {
     }
 
     #[cfg(not(unix))]
-    fn has_ended(&self) -> bool {
-        false
-    }
-
-    #[cfg(not(unix))]
     fn signal(&self, _: bool) {}
 }
 
 #[cfg(unix)]
 fn leader(child: &tokio::process::Child) -> Option<rustix::process::Pid> {
     rustix::process::Pid::from_raw(i32::try_from(child.id()?).ok()?)
-}
-
-/// The exit status of a child, if it has ended. The child is not reaped.
-#[cfg(unix)]
-fn look(leader: rustix::process::Pid) -> rustix::io::Result<Option<rustix::process::WaitIdStatus>> {
-    use rustix::process::{WaitId, WaitIdOptions, waitid};
-
-    let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
-    waitid(WaitId::Pid(leader), look)
-}
-
-#[cfg(unix)]
-fn is_over(leader: rustix::process::Pid) -> bool {
-    !matches!(look(leader), Ok(None))
 }
 
 #[cfg(unix)]

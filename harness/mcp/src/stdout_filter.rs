@@ -26,7 +26,10 @@ use super::{
     scan::{MessageId, MessageScan},
     tool_list,
 };
-use harness_core::{message::count_values, secret::CUT};
+use harness_core::{
+    message::{count_values, without_lone_surrogates},
+    secret::CUT,
+};
 
 /// The code of the error that replaces an unreadable answer. No server uses this code.
 pub(super) const UNREAD: ErrorCode = ErrorCode(i32::MIN);
@@ -328,7 +331,12 @@ pub(super) fn message(line: &mut Vec<u8>) -> Result<ServerJsonRpcMessage, serde_
     replace_bytes(line);
     let read =
         |line: &[u8]| serde_json::from_slice(line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line));
-    read(line).or_else(|err| if replace_halves(line) { read(line) } else { Err(err) })
+    read(line).or_else(|err| {
+        let whole = std::str::from_utf8(line).map(without_lone_surrogates);
+        let Ok(Cow::Owned(whole)) = whole else { return Err(err) };
+        *line = whole.into_bytes();
+        read(line)
+    })
 }
 
 /// An answer whose result is checked but not stored. Parsing with the protocol's own type takes many times as long.
@@ -418,32 +426,6 @@ fn replace_bytes(line: &mut Vec<u8>) {
     if let Cow::Owned(text) = String::from_utf8_lossy(line) {
         *line = text.into_bytes();
     }
-}
-
-/// Replaces each lone escaped surrogate by the escaped replacement character, which has the same length. Returns true
-/// if a surrogate was replaced.
-fn replace_halves(line: &mut [u8]) -> bool {
-    let unit = |line: &[u8], at: usize| {
-        let digits = line.get(at..at.checked_add(6)?)?.strip_prefix(b"\\u")?;
-        u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
-    };
-    let (mut at, mut has_replaced) = (0, false);
-    while let Some(next) = line.get(at..).and_then(|rest| rest.iter().position(|it| *it == b'\\')) {
-        at += next;
-        at += match (unit(line, at), unit(line, at + 6)) {
-            (Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)) => 12,
-            (Some(0xd800..=0xdfff), _) => {
-                if let Some(half) = line.get_mut(at..at + 6) {
-                    half.copy_from_slice(b"\\ufffd");
-                    has_replaced = true;
-                }
-                6
-            }
-            // The byte after a backslash begins no escape of its own.
-            _ => 2,
-        };
-    }
-    has_replaced
 }
 
 impl<R: AsyncRead + Unpin> AsyncRead for StdoutFilter<R> {
@@ -571,11 +553,11 @@ mod tests {
     async fn halves_of_characters_are_replaced_and_the_answer_is_read() {
         let said = |text: &str| format!("{{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":\"{text}\"}}\n");
         for (text, expected) in [
-            (r"a \ud83d", r"a \ufffd"),
-            (r"\uDC00 x\uD83D", r"\ufffd x\ufffd"),
-            (r"\ud83d\ud83d\ude00\ude00", r"\ufffd\ud83d\ude00\ufffd"),
-            (r"\\ud83d \ud83d", r"\\ud83d \ufffd"),
-            (r"\ud83d\n\\\ud83d", r"\ufffd\n\\\ufffd"),
+            (r"a \ud83d", "a \u{fffd}"),
+            (r"\uDC00 x\uD83D", "\u{fffd} x\u{fffd}"),
+            (r"\ud83d\ud83d\ude00\ude00", "\u{fffd}\\ud83d\\ude00\u{fffd}"),
+            (r"\\ud83d \ud83d", "\\\\ud83d \u{fffd}"),
+            (r"\ud83d\n\\\ud83d", "\u{fffd}\\n\\\\\u{fffd}"),
             (r"\ud83d\ude00", r"\ud83d\ude00"),
         ] {
             let (read, _) = read(said(text).as_bytes(), 36).await;

@@ -321,17 +321,7 @@ impl FormScreen<'_> {
         note: Option<&str>,
         size: TerminalSize,
     ) -> Result<(), TalkEnd> {
-        let mut page = self.pen.begin(size);
-        if let Some(note) = note {
-            page += &self.pen.row(&ScreenRow { text: note.to_owned(), style: RowStyle::Plain });
-        }
-        for text in broken(TITLE, size.columns) {
-            page += &self.pen.row(&ScreenRow { text, style: RowStyle::Plain });
-        }
-        for row in rows {
-            page += &self.pen.row(row);
-        }
-        self.talk.write_page(page.as_bytes())
+        self.talk.write_page(self.pen.page(size, note, TITLE, rows).as_bytes())
     }
 
     fn typed(self) -> Result<TypedLine, TalkEnd> {

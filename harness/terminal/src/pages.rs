@@ -36,7 +36,7 @@ impl TerminalPen {
         Self { escapes: terminal != TerminalId::Controlling || !dumb() }
     }
 
-    pub(super) fn begin(self, size: TerminalSize) -> String {
+    fn begin(self, size: TerminalSize) -> String {
         if self.escapes { empty_screen(size) } else { "\r\n".to_owned() }
     }
 
@@ -45,7 +45,23 @@ impl TerminalPen {
         if self.escapes { "\r\x1b[K" } else { "\r\n" }
     }
 
-    pub(super) fn row(self, row: &ScreenRow) -> String {
+    /// A page with a title, and above it the reason why the page is shown again.
+    pub(super) fn page(
+        self,
+        size: TerminalSize,
+        note: Option<&str>,
+        title: &str,
+        rows: &[ScreenRow],
+    ) -> String {
+        let plain = |text| self.row(&ScreenRow { text, style: RowStyle::Plain });
+        let mut page = self.begin(size);
+        page.extend(note.map(|note| plain(note.to_owned())));
+        page.extend(broken(title, size.columns).into_iter().map(plain));
+        page.extend(rows.iter().map(|row| self.row(row)));
+        page
+    }
+
+    fn row(self, row: &ScreenRow) -> String {
         match (self.escapes, row.style) {
             (true, RowStyle::Given | RowStyle::Added) => {
                 format!("\x1b[1m{}\x1b[0m\x1b[K\r\n", row.text)
@@ -249,16 +265,8 @@ impl QuestionPages<'_> {
     }
 
     fn page(&self, rows: &[ScreenRow], note: Option<&str>) -> Result<(), TalkEnd> {
-        let mut page = self.pen.begin(self.size);
-        if let Some(note) = note {
-            page += &self.pen.row(&ScreenRow { text: note.to_owned(), style: RowStyle::Plain });
-        }
         let title = format!("May this call run? ({})", self.hash());
-        page += &self.pen.row(&ScreenRow { text: title, style: RowStyle::Plain });
-        for row in rows {
-            page += &self.pen.row(row);
-        }
-        self.talk.write_page(page.as_bytes())
+        self.talk.write_page(self.pen.page(self.size, note, &title, rows).as_bytes())
     }
 
     /// The prompt below the last page. The prompt names the call, so that the request is clear even after other text.

@@ -14,12 +14,18 @@ mod results;
 mod safe_text;
 mod saved_block;
 mod strict;
+mod surrogates;
 mod transcript;
 mod vendor;
 
 pub(crate) use self::{arguments::canonical, strict::is_deeper};
 #[doc(hidden)]
-pub use self::{arguments::same, result::ProgramValue, strict::is_too_deep};
+pub use self::{
+    arguments::same,
+    result::ProgramValue,
+    strict::is_too_deep,
+    surrogates::{replace_lone_surrogates, without_lone_surrogates},
+};
 pub use self::{
     arguments::{Arguments, Fingerprint},
     block::{Block, ReasoningBlock, TextBlock, ToolCall},

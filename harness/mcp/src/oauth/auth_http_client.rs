@@ -64,8 +64,18 @@ impl AuthHttpClient {
         })
     }
 
-    pub(super) async fn get(&self, what: &str, url: &Url) -> Result<AuthResponse, AuthError> {
-        self.ask(what, Method::GET, url, None, None).await
+    /// Reads a description. Returns `None` if the server has no description at this URL.
+    pub(super) async fn described<T: DeserializeOwned>(
+        &self,
+        what: &str,
+        url: &Url,
+    ) -> Result<Option<T>, AuthError> {
+        let answer = self.ask(what, Method::GET, url, None, None).await?;
+        if answer.status >= 500 {
+            let why = format!("{what} cannot be read: status {}", answer.status);
+            return Err((ErrorKind::Api, why));
+        }
+        Ok(answer.is_success().then(|| answer.json()).flatten())
     }
 
     /// Sends `body`, which is a media type and a text. `basic` is a header with the client's id and secret.

@@ -195,7 +195,7 @@ impl Authorization {
             let key = self.server.as_str();
             let mut held = self.auth.kept.slot(key).hold().await;
             self.auth.kept.load(key, &mut held).await?;
-            let known = held.grant().cloned().filter(|grant| self.is_usable(grant));
+            let known = self.known(&held);
             let Some((next, kept)) = self.next(&mut held, known, may_ask).await? else {
                 return Ok(());
             };
@@ -212,6 +212,17 @@ impl Authorization {
             () = self.closed.cancelled() => Err(closed()),
             changed = changing => changed,
         }
+    }
+
+    /// The stored grant, if it can be used.
+    fn known(&self, held: &GrantLock) -> Option<TokenGrant> {
+        let mut grant = held.grant().filter(|grant| self.is_usable(grant))?.clone();
+        // The client secret comes from the program's settings and is not stored.
+        if let Some(secret) = self.auth.secret.as_ref().filter(|_| grant.client.redirect.is_none())
+        {
+            grant.client.secret = Some(secret.expose_secret().to_owned());
+        }
+        Some(grant)
     }
 
     /// Whether a grant is for this server and this client, and can still be used.
@@ -260,14 +271,6 @@ impl Authorization {
         mut known: Option<TokenGrant>,
         may_ask: bool,
     ) -> Result<Option<NextGrant>, AuthError> {
-        if let Some(known) = &mut known {
-            // The client secret comes from the program's settings and is not stored.
-            if let Some(secret) =
-                self.auth.secret.as_ref().filter(|_| known.client.redirect.is_none())
-            {
-                known.client.secret = Some(secret.expose_secret().to_owned());
-            }
-        }
         let (own, refused) = {
             let mut state = self.state();
             state.looked = true;
@@ -315,15 +318,8 @@ impl Authorization {
         refused: &TokenGrant,
     ) -> Result<Option<TokenGrant>, AuthError> {
         self.auth.kept.load(self.server.as_str(), held).await?;
-        let new = held.grant().cloned().filter(|grant| self.is_usable(grant));
-        Ok(new.filter(|grant| grant.token != refused.token && !grant.is_old()).map(|mut grant| {
-            if let Some(secret) =
-                self.auth.secret.as_ref().filter(|_| grant.client.redirect.is_none())
-            {
-                grant.client.secret = Some(secret.expose_secret().to_owned());
-            }
-            grant
-        }))
+        let new = self.known(held);
+        Ok(new.filter(|grant| grant.token != refused.token && !grant.is_old()))
     }
 
     /// Checks whether another attempt is allowed, and counts the attempt. Fails with the reason if it is not allowed.

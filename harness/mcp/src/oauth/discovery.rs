@@ -112,15 +112,7 @@ async fn resource(
         }
     }
     for place in places {
-        let answer = web.get(what, &place).await?;
-        if answer.status >= 500 {
-            let why = format!("{what} cannot be read: status {}", answer.status);
-            return Err((ErrorKind::Api, why));
-        }
-        let Some(found) = answer.is_success().then(|| answer.json::<ResourceMetadata>()).flatten()
-        else {
-            continue;
-        };
+        let Some(found) = web.described::<ResourceMetadata>(what, &place).await? else { continue };
         // RFC 9728, 3.3. Without this check, one server could request tokens that are valid for another server, such as
         // the server of another tenant.
         if !is_resource(&found.resource, server, wanted) {
@@ -154,15 +146,8 @@ async fn metadata(web: &AuthHttpClient, issuer: &str) -> Result<IssuerMetadata, 
         places.push(format!("{path}/.well-known/openid-configuration"));
     }
     for place in places {
-        let answer = web.get(what, &at(&address, &place)).await?;
-        if answer.status >= 500 {
-            let why = format!("{what} cannot be read: status {}", answer.status);
-            return Err((ErrorKind::Api, why));
-        }
-        let Some(found) = answer.is_success().then(|| answer.json::<IssuerMetadata>()).flatten()
-        else {
-            continue;
-        };
+        let place = at(&address, &place);
+        let Some(found) = web.described::<IssuerMetadata>(what, &place).await? else { continue };
         if !is_issuer(&found.issuer, issuer) {
             let why = "the authorization server describes itself as another one than was asked for";
             return Err((ErrorKind::Protocol, why.to_owned()));

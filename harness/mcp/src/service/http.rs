@@ -18,6 +18,7 @@ use ::http::{
 use bytes::{Buf as _, Bytes};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::{BodyExt as _, Full, combinators::UnsyncBoxBody};
+use hyper::{body::Incoming, service::service_fn};
 use rmcp::{
     ServerHandler,
     model::JsonRpcError,
@@ -133,14 +134,14 @@ impl<H: ServerHandler> McpService<H> {
     pub fn http(self) -> Result<McpHttp<H>, Error> {
         let end = CancellationToken::new();
         let config = StreamableHttpServerConfig::default()
-            .with_allowed_hosts(self.hosts.clone())
-            .with_allowed_origins(self.origins.clone())
+            .with_allowed_hosts(self.settings.hosts.clone())
+            .with_allowed_origins(self.settings.origins.clone())
             // Without this call, an empty list would allow all origins.
             .enforce_origin_validation()
-            .with_max_request_body_bytes(self.request)
+            .with_max_request_body_bytes(self.settings.request)
             .with_cancellation_token(end.clone());
-        let request = self.request;
-        let sessions = Arc::new(ServiceSessions::new(self.resuming));
+        let request = self.settings.request;
+        let sessions = Arc::new(ServiceSessions::new(self.settings.resuming));
         let serving = Arc::new(self.serving()?);
         let start = move || Ok(Arc::clone(&serving));
         Ok(McpHttp {
@@ -179,12 +180,15 @@ impl<H: ServerHandler> McpService<H> {
             // Without this option, a small answer can wait 40 ms for the client's acknowledgement of the previous
             // answer. If the option cannot be set, answers are only slower.
             let _ = socket.set_nodelay(true);
-            let routed = RoutedService {
+            let routed = Arc::new(RoutedService {
                 http: http.clone(),
                 places: places.clone(),
                 connection: connection.clone(),
-            };
-            let service = hyper_util::service::TowerToHyperService::new(routed);
+            });
+            let service = service_fn(move |request: Request<Incoming>| {
+                let routed = Arc::clone(&routed);
+                async move { Ok::<_, Infallible>(routed.answer(request).await) }
+            });
             tasks.spawn(async move {
                 let io = hyper_util::rt::TokioIo::new(TimedSocket::new(socket));
                 let mut server = hyper::server::conn::http1::Builder::new();
@@ -309,7 +313,7 @@ impl<H: ServerHandler> McpHttp<H> {
             return text_answer(StatusCode::GONE, "the answer is not kept any more");
         }
         if is_json && answer.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
-            return misread(&body);
+            return unreadable(refused(&body));
         }
         answer.map(|body| body.boxed_unsync())
     }
@@ -328,8 +332,7 @@ fn boxed_text_answer(status: StatusCode, why: &'static str) -> Box<HttpAnswer> {
 /// The response to a request for which no slot or memory is free.
 fn busy(what: &str) -> HttpAnswer {
     let why = format!("too many {what} are served; try again later");
-    let mut answer = Response::new(Full::new(Bytes::from(why)).boxed_unsync());
-    *answer.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    let mut answer = text_answer(StatusCode::SERVICE_UNAVAILABLE, why);
     answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
     answer
 }
@@ -365,14 +368,9 @@ fn is_json(headers: &HeaderMap) -> bool {
 
 /// The response to a body that is no message, with status 400
 /// (<https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#sending-messages-to-the-server>).
-fn misread(body: &[u8]) -> HttpAnswer {
-    unreadable(refused(body))
-}
-
 fn unreadable(refused: Option<Box<JsonRpcError>>) -> HttpAnswer {
     let told = refused.and_then(|refused| serde_json::to_vec(&refused).ok());
-    let mut answer = Response::new(Full::new(Bytes::from(told.unwrap_or_default())).boxed_unsync());
-    *answer.status_mut() = StatusCode::BAD_REQUEST;
+    let mut answer = text_answer(StatusCode::BAD_REQUEST, told.unwrap_or_default());
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     answer
 }
@@ -485,58 +483,36 @@ struct RoutedService<H> {
     connection: HttpConnection,
 }
 
-impl<H> Clone for RoutedService<H> {
-    fn clone(&self) -> Self {
-        let Self { http, places, connection } = self;
-        Self { http: http.clone(), places: places.clone(), connection: connection.clone() }
-    }
-}
-
-impl<H, B> tower_service::Service<Request<B>> for RoutedService<H>
-where
-    H: ServerHandler,
-    B: Body + Send + 'static,
-    B::Data: Send,
-    B::Error: fmt::Display,
-{
-    type Response = HttpAnswer;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<HttpAnswer, Infallible>> + Send>>;
-
-    fn poll_ready(&mut self, _: &mut task::Context<'_>) -> task::Poll<Result<(), Infallible>> {
-        task::Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<B>) -> Self::Future {
+impl<H: ServerHandler> RoutedService<H> {
+    async fn answer<B>(&self, request: Request<B>) -> HttpAnswer
+    where
+        B: Body + Send + 'static,
+        B::Data: Send,
+        B::Error: fmt::Display,
+    {
         match request.uri().path() {
             "/mcp" => {}
             // A person has opened the address.
-            "/" => return Box::pin(async { Ok(text_answer(StatusCode::OK, FRONT)) }),
-            _ => {
-                let answer = text_answer(StatusCode::NOT_FOUND, "the path is /mcp");
-                return Box::pin(async { Ok(answer) });
-            }
+            "/" => return text_answer(StatusCode::OK, FRONT),
+            _ => return text_answer(StatusCode::NOT_FOUND, "the path is /mcp"),
         }
-        let routed = self.clone();
-        Box::pin(async move {
-            let (head, body) = request.into_parts();
-            // The body is read first: if a connection is closed with an unread body, the client can lose the response.
-            let body = match routed.http.read(body).await {
-                Ok(body) => body,
-                Err(refused) => return Ok(*refused),
-            };
-            let place = routed.places.of(&head);
-            let place = place.or_else(|| routed.places.of_ending(&head.method, &body));
-            let Some(place) = place else { return Ok(busy("requests")) };
-            let unread = routed.connection.begin_request();
-            let answer = routed.http.answer(head, body).await;
-            Ok(answer.map(|body| SlottedBody { body, unread, _place: place }.boxed_unsync()))
-        })
+        let (head, body) = request.into_parts();
+        // The body is read first: if a connection is closed with an unread body, the client can lose the response.
+        let body = match self.http.read(body).await {
+            Ok(body) => body,
+            Err(refused) => return *refused,
+        };
+        let place = self.places.of(&head);
+        let place = place.or_else(|| self.places.of_ending(&head.method, &body));
+        let Some(place) = place else { return busy("requests") };
+        let unread = self.connection.begin_request();
+        let answer = self.http.answer(head, body).await;
+        answer.map(|body| SlottedBody { body, unread, _place: place }.boxed_unsync())
     }
 }
 
-fn text_answer(status: StatusCode, words: &'static str) -> HttpAnswer {
-    let mut answer = Response::new(Full::new(Bytes::from_static(words.as_bytes())).boxed_unsync());
+fn text_answer(status: StatusCode, text: impl Into<Bytes>) -> HttpAnswer {
+    let mut answer = Response::new(Full::new(text.into()).boxed_unsync());
     *answer.status_mut() = status;
     answer
 }
@@ -651,7 +627,7 @@ mod tests {
         let places = RequestSlots::new(1, 1, 1);
         let http = McpService::new(tools![]).http().unwrap();
         let connection = ConnectionLimit::new(1).enter().await.unwrap();
-        let mut service = RoutedService { http, places: places.clone(), connection };
+        let service = RoutedService { http, places: places.clone(), connection };
         let post = || post("127.0.0.1").body(Full::new(Bytes::from_static(b"{}"))).unwrap();
         let head = |request: Request<Full<Bytes>>| request.into_parts().0;
         let get =
@@ -661,7 +637,7 @@ mod tests {
             listen.headers_mut().insert("mcp-method", "subscriptions/listen".parse().unwrap());
             listen
         };
-        let mut status = async |request| service.call(request).await.unwrap().status().as_u16();
+        let status = async |request| service.answer(request).await.status().as_u16();
         let call = places.of(&head(post())).unwrap();
         assert_eq!(status(post()).await, 503);
         assert_ne!(status(get()).await, 503);
@@ -672,7 +648,7 @@ mod tests {
         assert_eq!(status(post()).await, 400);
         drop(stream);
         // The response keeps the slot until the response is dropped.
-        let answer = service.call(post()).await.unwrap();
+        let answer = service.answer(post()).await;
         assert!(places.of(&head(post())).is_none());
         drop(answer);
         assert!(places.of(&head(post())).is_some());

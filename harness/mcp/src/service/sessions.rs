@@ -10,7 +10,7 @@ use std::{
 };
 
 use futures_core::Stream;
-use futures_util::stream;
+use futures_util::{StreamExt as _, stream};
 use rmcp::{
     model::{ClientJsonRpcMessage, GetExtensions as _, JsonRpcMessage, ServerJsonRpcMessage},
     transport::streamable_http_server::{
@@ -117,31 +117,15 @@ impl Drop for OpenStream {
     }
 }
 
-/// A stream of messages to a client.
-struct MessageStream {
-    messages: Pin<Box<dyn Stream<Item = ServerSseMessage> + Send + Sync>>,
-    /// `None` if the stream does not belong to a request.
-    _attended: Option<OpenStream>,
-}
+type MessageStream = Pin<Box<dyn Stream<Item = ServerSseMessage> + Send + Sync>>;
 
-impl MessageStream {
-    fn new(
-        messages: impl Stream<Item = ServerSseMessage> + Send + Sync + 'static,
-        attended: Option<OpenStream>,
-    ) -> Self {
-        Self { messages: Box::pin(messages), _attended: attended }
-    }
-}
-
-impl Stream for MessageStream {
-    type Item = ServerSseMessage;
-
-    fn poll_next(
-        mut self: Pin<&mut Self>,
-        context: &mut task::Context<'_>,
-    ) -> task::Poll<Option<ServerSseMessage>> {
-        self.messages.as_mut().poll_next(context)
-    }
+/// A stream of messages to a client, which keeps `attended` until the stream is dropped. `attended` is `None` if the
+/// stream does not belong to a request.
+fn message_stream(
+    messages: impl Stream<Item = ServerSseMessage> + Send + Sync + 'static,
+    attended: Option<OpenStream>,
+) -> MessageStream {
+    Box::pin(messages.inspect(move |_| _ = &attended))
 }
 
 impl ServiceSessions {
@@ -240,7 +224,7 @@ impl SessionManager for ServiceSessions {
             if let Err(why) = flight.enter(request) {
                 let refused = JsonRpcMessage::error(why, Some(request.id.clone()));
                 let refused = ServerSseMessage::from_message(refused);
-                return Ok(MessageStream::new(stream::iter([refused]), None));
+                return Ok(message_stream(stream::iter([refused]), None));
             }
             request.request.extensions_mut().insert(way.clone());
         }
@@ -268,7 +252,7 @@ impl SessionManager for ServiceSessions {
             }
             message
         });
-        Ok(MessageStream::new(messages, Some(attended)))
+        Ok(message_stream(messages, Some(attended)))
     }
 
     async fn accept_message(
@@ -283,7 +267,7 @@ impl SessionManager for ServiceSessions {
         &self,
         id: &SessionId,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionError> {
-        Ok(MessageStream::new(self.local.create_standalone_stream(id).await?, None))
+        Ok(message_stream(self.local.create_standalone_stream(id).await?, None))
     }
 
     async fn resume(
@@ -297,9 +281,9 @@ impl SessionManager for ServiceSessions {
         });
         // The SDK sends nothing more for an answered request.
         if let Some(kept) = number.and_then(|number| self.answers.after(id, number, &last_event)) {
-            return Ok(MessageStream::new(stream::iter(kept), None));
+            return Ok(message_stream(stream::iter(kept), None));
         }
         let messages = self.local.resume(id, last_event).await?;
-        Ok(MessageStream::new(messages, way.map(|way| ClientStreams(way).attend())))
+        Ok(message_stream(messages, way.map(|way| ClientStreams(way).attend())))
     }
 }

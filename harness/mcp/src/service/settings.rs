@@ -54,6 +54,12 @@ const RESUMING: Duration = Duration::from_secs(30);
 /// original.
 #[derive(Clone)]
 pub struct McpService<H = NoHandler> {
+    pub(super) settings: ServiceSettings,
+    beside: H,
+}
+
+#[derive(Clone)]
+pub(super) struct ServiceSettings {
     tools: Vec<Tool>,
     info: Option<Implementation>,
     instructions: Option<String>,
@@ -68,13 +74,12 @@ pub struct McpService<H = NoHandler> {
     key: Option<[u8; 32]>,
     pub(super) hosts: Vec<String>,
     pub(super) origins: Vec<String>,
-    beside: H,
 }
 
 impl McpService {
     /// Creates a service of these tools. Faults of the tools are reported when the service starts.
     pub fn new(tools: impl ToolList) -> Self {
-        Self {
+        let settings = ServiceSettings {
             tools: tools.into_tools().collect(),
             info: None,
             instructions: None,
@@ -90,8 +95,8 @@ impl McpService {
             key: None,
             hosts: ["localhost", "127.0.0.1", "::1"].map(str::to_owned).into(),
             origins: Vec::new(),
-            beside: NoHandler,
-        }
+        };
+        Self { settings, beside: NoHandler }
     }
 
     /// Adds a handler of the program for the rest of the protocol, such as prompts and resources. Clients see the
@@ -99,23 +104,7 @@ impl McpService {
     /// tools of this service. If two tools have the same name, this service's tool is called. The start of a session is
     /// not passed to the handler.
     pub fn beside<H: ServerHandler>(self, handler: H) -> McpService<H> {
-        McpService {
-            tools: self.tools,
-            info: self.info,
-            instructions: self.instructions,
-            values: self.values,
-            secrets: self.secrets,
-            limits: self.limits,
-            at_once: self.at_once,
-            request: self.request,
-            result: self.result,
-            asking: self.asking,
-            resuming: self.resuming,
-            key: self.key,
-            hosts: self.hosts,
-            origins: self.origins,
-            beside: handler,
-        }
+        McpService { settings: self.settings, beside: handler }
     }
 }
 
@@ -123,7 +112,7 @@ impl<H: ServerHandler> McpService<H> {
     /// Sets the name and the version that clients see. Default: `harness` and its version.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>, version: impl Into<String>) -> Self {
-        self.info = Some(Implementation::new(name, version));
+        self.settings.info = Some(Implementation::new(name, version));
         self
     }
 
@@ -131,7 +120,7 @@ impl<H: ServerHandler> McpService<H> {
     /// model.
     #[must_use]
     pub fn instructions(mut self, text: impl Into<String>) -> Self {
-        self.instructions = Some(text.into());
+        self.settings.instructions = Some(text.into());
         self
     }
 
@@ -139,7 +128,7 @@ impl<H: ServerHandler> McpService<H> {
     /// same type.
     #[must_use]
     pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
-        self.values.insert(Arc::new(value));
+        self.settings.values.insert(Arc::new(value));
         self
     }
 
@@ -147,7 +136,7 @@ impl<H: ServerHandler> McpService<H> {
     /// reports.
     #[must_use]
     pub fn secret(mut self, value: impl AsRef<str>) -> Self {
-        self.secrets = self.secrets.with(value);
+        self.settings.secrets = self.settings.secrets.with(value);
         self
     }
 
@@ -155,7 +144,7 @@ impl<H: ServerHandler> McpService<H> {
     /// a tool again after a transient error, if the tool's declaration allows repetition.
     #[must_use]
     pub fn limits(mut self, limits: ToolLimits) -> Self {
-        self.limits = limits;
+        self.settings.limits = limits;
         self
     }
 
@@ -163,7 +152,7 @@ impl<H: ServerHandler> McpService<H> {
     /// Their results ask the client to try again later.
     #[must_use]
     pub fn at_once(mut self, calls: usize) -> Self {
-        self.at_once = calls;
+        self.settings.at_once = calls;
         self
     }
 
@@ -171,7 +160,7 @@ impl<H: ServerHandler> McpService<H> {
     /// error over pipes.
     #[must_use]
     pub fn request_bytes(mut self, bytes: usize) -> Self {
-        self.request = bytes;
+        self.settings.request = bytes;
         self
     }
 
@@ -179,7 +168,7 @@ impl<H: ServerHandler> McpService<H> {
     /// replaced by a text which says that the tool ran and that its result is too large.
     #[must_use]
     pub fn result_bytes(mut self, bytes: usize) -> Self {
-        self.result = bytes;
+        self.settings.result = bytes;
         self
     }
 
@@ -187,7 +176,7 @@ impl<H: ServerHandler> McpService<H> {
     /// the protocol no call waits, because the client answers in a second call.
     #[must_use]
     pub fn asking_time(mut self, time: Duration) -> Self {
-        self.asking = time;
+        self.settings.asking = time;
         self
     }
 
@@ -201,7 +190,7 @@ impl<H: ServerHandler> McpService<H> {
     /// Server" and "Resumability and Redelivery".
     #[must_use]
     pub fn resuming_time(mut self, time: Duration) -> Self {
-        self.resuming = time;
+        self.settings.resuming = time;
         self
     }
 
@@ -211,7 +200,7 @@ impl<H: ServerHandler> McpService<H> {
     /// its questions after a restart.
     #[must_use]
     pub fn asking_key(mut self, key: [u8; 32]) -> Self {
-        self.key = Some(key);
+        self.settings.key = Some(key);
         self
     }
 
@@ -220,7 +209,7 @@ impl<H: ServerHandler> McpService<H> {
     /// the user's machine through a host name that resolves to this machine.
     #[must_use]
     pub fn allow_host(mut self, host: impl Into<String>) -> Self {
-        self.hosts.push(host.into());
+        self.settings.hosts.push(host.into());
         self
     }
 
@@ -228,16 +217,17 @@ impl<H: ServerHandler> McpService<H> {
     /// over HTTP. Default: none. Clients that are no browsers send no origin and are accepted.
     #[must_use]
     pub fn allow_origin(mut self, origin: impl Into<String>) -> Self {
-        self.origins.push(origin.into());
+        self.settings.origins.push(origin.into());
         self
     }
 
     /// Checks the settings and creates the handler.
     pub(super) fn serving(self) -> Result<ServiceHandler<H>, Error> {
+        let Self { settings, beside } = self;
         let refused = |why: String| Error::new(harness_core::error::ErrorKind::Configuration, why);
-        let registry = ToolRegistry::new(self.tools)?;
+        let registry = ToolRegistry::new(settings.tools)?;
         registry.check()?;
-        registry.check_state(&self.values, |_| false)?;
+        registry.check_state(&settings.values, |_| false)?;
         if let Some(external) = registry.tools().iter().find(|tool| tool.is_external()) {
             return Err(refused(format!(
                 "the tool `{}` cannot be served: its calls wait for a result that the program gives to a \
@@ -245,34 +235,34 @@ impl<H: ServerHandler> McpService<H> {
                 external.name()
             )));
         }
-        if self.at_once == 0 || self.at_once > Semaphore::MAX_PERMITS {
+        if settings.at_once == 0 || settings.at_once > Semaphore::MAX_PERMITS {
             return Err(refused("no call could ever run: `at_once` must be 1 or more".to_owned()));
         }
-        let mut info = self.beside.get_info();
+        let mut info = beside.get_info();
         info.capabilities.tools.get_or_insert_default();
-        if let Some(own) = self.info {
+        if let Some(own) = settings.info {
             info.server_info = own;
         }
-        info.instructions = self.instructions.or(info.instructions);
+        info.instructions = settings.instructions.or(info.instructions);
         let tools = registry.tools().iter().map(described).collect();
         Ok(ServiceHandler(Arc::new(ServiceState {
-            registry: registry.with_limits(self.limits).with_secrets(self.secrets),
+            registry: registry.with_limits(settings.limits).with_secrets(settings.secrets),
             tools,
-            values: self.values,
-            calls: Semaphore::new(self.at_once),
-            at_once: self.at_once,
-            result: self.result,
-            asking: self.asking,
-            resuming: self.resuming,
-            seal: StateSeal::new(self.key)?,
+            values: settings.values,
+            calls: Semaphore::new(settings.at_once),
+            at_once: settings.at_once,
+            result: settings.result,
+            asking: settings.asking,
+            resuming: settings.resuming,
+            seal: StateSeal::new(settings.key)?,
             info,
-            beside: self.beside,
+            beside,
         })))
     }
 }
 
 impl<H> fmt::Debug for McpService<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("McpService").field("tools", &self.tools).finish_non_exhaustive()
+        f.debug_struct("McpService").field("tools", &self.settings.tools).finish_non_exhaustive()
     }
 }

@@ -44,7 +44,7 @@ impl<H: ServerHandler> McpService<H> {
         read: impl AsyncRead + Send + Unpin + 'static,
         write: impl AsyncWrite + Send + Unpin + 'static,
     ) -> Result<(), Error> {
-        let most = self.request;
+        let most = self.settings.request;
         let serving = self.serving()?;
         let pipes =
             UniqueIdTransport::new(PipeTransport::new(read, write, most), InFlight::default());

@@ -5,6 +5,8 @@ use std::net::IpAddr;
 
 use base64::{Engine as _, engine::general_purpose};
 
+use harness_core::http_client::percent_decoded;
+
 /// The URL of `path`, such as `/v1/messages`, on the server at `base`. Parts of the path that the
 /// base already contains are not repeated.
 pub(super) fn endpoint(base: &str, version: &str, path: &str) -> String {
@@ -137,10 +139,10 @@ pub(super) fn secrets(url: &str, values: &mut Vec<String>) {
     if let Some(user) = user {
         let (name, password) = user.split_once(':').unwrap_or((user, ""));
         values.extend([name, password].map(str::to_owned));
-        values.extend([name, password].map(decoded));
+        values.extend([name, password].map(percent_decoded));
         // A user name without a password is not secret, unless it is long enough to be a token.
         if !password.is_empty() || name.len() >= 16 {
-            let pair = format!("{}:{}", decoded(name), decoded(password));
+            let pair = format!("{}:{}", percent_decoded(name), percent_decoded(password));
             // The base64 has no padding, because some servers quote it without padding.
             values.push(general_purpose::STANDARD_NO_PAD.encode(&pair));
             values.extend([pair, user.to_owned()]);
@@ -151,25 +153,9 @@ pub(super) fn secrets(url: &str, values: &mut Vec<String>) {
         Some(pair.split_once('=').unwrap_or(("", pair))).filter(|(_, value)| !value.is_empty())
     }) {
         if !PLAIN.contains(&name.to_ascii_lowercase().as_str()) {
-            values.extend([value.to_owned(), decoded(value)]);
+            values.extend([value.to_owned(), percent_decoded(value)]);
         }
     }
-}
-
-/// Decodes percent-encoding.
-fn decoded(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [byte, after @ ..] = rest {
-        let hex = after.get(..2).filter(|_| *byte == b'%');
-        let hex = hex.and_then(|hex| u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok());
-        rest = match hex {
-            Some(_) => after.get(2..).unwrap_or_default(),
-            None => after,
-        };
-        bytes.push(hex.unwrap_or(*byte));
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// The host of a URL, in lower case and without the port.

@@ -7,17 +7,17 @@ use std::{
     error::Error as _,
     io,
     net::SocketAddr,
-    pin::Pin,
     sync::{Mutex, PoisonError},
-    task::{Context, Poll, ready},
+    task::{Context, Poll},
     time::Duration,
 };
 
+use futures_util::future::{InspectOk, TryFutureExt as _};
 use hyper::http::Extensions;
 use hyper_util::client::legacy::connect::{Connected, Connection, HttpInfo};
 use reqwest::Client;
 use rustls::ClientConfig;
-use tower_layer::Layer;
+use tower_layer::layer_fn;
 use tower_service::Service;
 
 use harness_core::http_client::builder;
@@ -47,7 +47,10 @@ impl NewConnection {
 
 /// A client that reuses connections.
 pub(super) fn keeping(connect: Duration, tls: ClientConfig) -> reqwest::Result<Client> {
-    builder(connect, tls).pool_idle_timeout(KEPT).connector_layer(ConnectionWatch).build()
+    builder(connect, tls)
+        .pool_idle_timeout(KEPT)
+        .connector_layer(layer_fn(WatchedConnector))
+        .build()
 }
 
 /// A client that opens a new connection for each request. All providers share this client, because it is rarely needed
@@ -120,53 +123,28 @@ const BREAKS: [io::ErrorKind; 5] = [
 /// and uses the first available connection. So the request may use another connection than the connection that it has
 /// opened.
 #[derive(Clone)]
-struct ConnectionWatch;
-
-#[derive(Clone)]
 struct WatchedConnector<S>(S);
-
-struct WatchedConnect<F>(F);
-
-impl<S> Layer<S> for ConnectionWatch {
-    type Service = WatchedConnector<S>;
-
-    fn layer(&self, inner: S) -> WatchedConnector<S> {
-        WatchedConnector(inner)
-    }
-}
 
 impl<R, S> Service<R> for WatchedConnector<S>
 where
-    S: Service<R, Response: Connection, Future: Unpin>,
+    S: Service<R, Response: Connection>,
 {
     type Response = S::Response;
     type Error = S::Error;
-    type Future = WatchedConnect<S::Future>;
+    type Future = InspectOk<S::Future, fn(&S::Response)>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.0.poll_ready(context)
     }
 
-    fn call(&mut self, to: R) -> WatchedConnect<S::Future> {
-        WatchedConnect(self.0.call(to))
+    fn call(&mut self, to: R) -> Self::Future {
+        self.0.call(to).inspect_ok(record::<S::Response> as fn(&S::Response))
     }
 }
 
-impl<F, C, E> Future for WatchedConnect<F>
-where
-    F: Future<Output = Result<C, E>> + Unpin,
-    C: Connection,
-{
-    type Output = F::Output;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        let result = ready!(Pin::new(&mut self.0).poll(context));
-        if let Ok(connection) = &result {
-            let made = NewConnection::of(&connection.connected());
-            // If the request already uses another connection, the client completes this connection outside of any
-            // request, and there is no cell to set.
-            let _ = MADE.try_with(|cell| cell.set(Some(made)));
-        }
-        Poll::Ready(result)
-    }
+fn record<C: Connection>(connection: &C) {
+    let made = NewConnection::of(&connection.connected());
+    // If the request already uses another connection, the client completes this connection outside of any request, and
+    // there is no cell to set.
+    let _ = MADE.try_with(|cell| cell.set(Some(made)));
 }

@@ -3,6 +3,8 @@
 //! everywhere. The schema as text after the user's message works everywhere. The choice depends only on the table of
 //! models, the schema and the request.
 
+use std::borrow::Cow;
+
 use harness_schema::{StrictForm, ToolSchema};
 use serde_json::Value;
 
@@ -126,14 +128,6 @@ impl<'a> OutputPlan<'a> {
         self.is_tool.then(|| self.answer.tool())
     }
 
-    /// The request, with the added tool for the answer.
-    pub(super) fn request<'r>(&'r self, request: &Request<'r>) -> Request<'r> {
-        match &self.tools {
-            Some(tools) => request.clone().with_tools(tools),
-            None => request.clone(),
-        }
-    }
-
     /// The message at this index with the schema as text; `None` if the request sends the message unchanged.
     fn message(&self, at: usize, message: &Message) -> Option<Message> {
         let asks = self.words && at == self.answer.message();
@@ -146,6 +140,15 @@ fn may_force(settings: &Settings) -> bool {
     let thinks = settings.effort.is_some_and(|effort| effort != Effort::Off);
     let own = ["tool_choice", "tools", "thinking", "reasoning"];
     !thinks && !own.iter().any(|name| settings.extra.contains_key(*name))
+}
+
+/// The request, with the tool for the answer if the plan adds the tool.
+pub(super) fn with_tool<'r>(
+    plan: Option<&'r OutputPlan<'_>>,
+    request: &'r Request<'r>,
+) -> Cow<'r, Request<'r>> {
+    let tools = plan.and_then(|plan| plan.tools.as_deref());
+    tools.map_or(Cow::Borrowed(request), |tools| Cow::Owned(request.clone().with_tools(tools)))
 }
 
 /// The message at this index, as the request sends it.

@@ -50,14 +50,21 @@ pub(crate) trait Dialect: Unpin {
         out: &mut EventSink,
     ) -> Option<Result<(), Error>>;
 
-    /// Whether the answer has its stop reason, so that only token counts and the end mark may follow.
-    fn has_stopped(&self) -> bool;
+    /// Whether the answer has its stop reason, so that only token counts and the end mark may follow. By default
+    /// `false`, for a wire whose last event contains the stop reason.
+    fn has_stopped(&self) -> bool {
+        false
+    }
 
     /// Ends an answer that [has stopped](Self::has_stopped) but got no end mark.
-    fn end_without_mark(&mut self, out: &mut EventSink) -> Result<(), Error>;
+    fn end_without_mark(&mut self, out: &mut EventSink) -> Result<(), Error> {
+        self.end(out)
+    }
 
-    /// Called after the last byte. A wire without a required end mark ends the answer here. Other wires do nothing.
-    fn end(&mut self, out: &mut EventSink) -> Result<(), Error>;
+    /// Called after the last byte. A wire without a required end mark ends the answer here. By default, does nothing.
+    fn end(&mut self, _: &mut EventSink) -> Result<(), Error> {
+        Ok(())
+    }
 }
 
 /// Decodes the bytes of one answer. The module of each wire describes the accepted bytes.
@@ -439,36 +446,40 @@ impl EventSink {
     }
 
     pub(super) fn text(&mut self, block: u32, text: impl EventText) -> Result<(), Error> {
-        if self.halves.seen {
-            let text = self.halves.join(block, TextOwner::Text, text.as_ref());
-            return self.whole_text(block, text);
-        }
-        self.whole_text(block, text)
-    }
-
-    fn whole_text(&mut self, block: u32, text: impl EventText) -> Result<(), Error> {
-        if text.as_ref().is_empty() {
-            return Ok(());
-        }
-        self.grow(text.as_ref().len())?;
-        self.events.push_back(StreamEvent::TextDelta { block, text: text.into() });
-        Ok(())
+        self.piece(block, TextOwner::Text, text)
     }
 
     pub(super) fn reasoning(&mut self, block: u32, text: impl EventText) -> Result<(), Error> {
-        if self.halves.seen {
-            let text = self.halves.join(block, TextOwner::Reasoning, text.as_ref());
-            return self.whole_reasoning(block, text);
-        }
-        self.whole_reasoning(block, text)
+        self.piece(block, TextOwner::Reasoning, text)
     }
 
-    fn whole_reasoning(&mut self, block: u32, text: impl EventText) -> Result<(), Error> {
-        if text.as_ref().is_empty() {
-            return Ok(());
+    pub(super) fn call_delta(&mut self, block: u32, json: impl EventText) -> Result<(), Error> {
+        self.piece(block, TextOwner::Arguments, json)
+    }
+
+    /// Emits the next piece of a text.
+    #[inline]
+    fn piece(&mut self, block: u32, of: TextOwner, text: impl EventText) -> Result<(), Error> {
+        if self.halves.seen {
+            let text = self.halves.join(block, of, text.as_ref());
+            return self.joined_piece(block, of, text);
         }
-        self.grow(text.as_ref().len())?;
-        self.events.push_back(StreamEvent::ReasoningDelta { block, text: text.into() });
+        self.joined_piece(block, of, text)
+    }
+
+    #[inline]
+    fn joined_piece(
+        &mut self,
+        block: u32,
+        of: TextOwner,
+        text: impl EventText,
+    ) -> Result<(), Error> {
+        match of {
+            _ if text.as_ref().is_empty() => return Ok(()),
+            TextOwner::Text | TextOwner::Reasoning => self.grow(text.as_ref().len())?,
+            TextOwner::Arguments => self.count_arguments(block, text.as_ref())?,
+        }
+        self.events.push_back(of.delta(block, text.into()));
         Ok(())
     }
 
@@ -501,23 +512,6 @@ impl EventSink {
         self.calls.insert(block, 0);
         let [id, name] = [id, name].map(|text| surrogates::joined(text).into_owned());
         self.events.push_back(StreamEvent::ToolCallStart { block, id, name });
-        Ok(())
-    }
-
-    pub(super) fn call_delta(&mut self, block: u32, json: impl EventText) -> Result<(), Error> {
-        if self.halves.seen {
-            let json = self.halves.join(block, TextOwner::Arguments, json.as_ref());
-            return self.whole_call_delta(block, json);
-        }
-        self.whole_call_delta(block, json)
-    }
-
-    fn whole_call_delta(&mut self, block: u32, json: impl EventText) -> Result<(), Error> {
-        if json.as_ref().is_empty() {
-            return Ok(());
-        }
-        self.count_arguments(block, json.as_ref())?;
-        self.events.push_back(StreamEvent::ToolCallDelta { block, json: json.into() });
         Ok(())
     }
 
@@ -567,11 +561,7 @@ impl EventSink {
     /// Emits U+FFFD in place of a first surrogate without a second surrogate.
     fn alone(&mut self, block: u32, of: TextOwner) {
         let text = char::REPLACEMENT_CHARACTER.to_string();
-        self.events.push_back(match of {
-            TextOwner::Text => StreamEvent::TextDelta { block, text },
-            TextOwner::Reasoning => StreamEvent::ReasoningDelta { block, text },
-            TextOwner::Arguments => StreamEvent::ToolCallDelta { block, json: text },
-        });
+        self.events.push_back(of.delta(block, text));
     }
 
     /// Emits vendor data for later requests. `json` must be one valid JSON value.
@@ -622,7 +612,7 @@ impl EventSink {
 
     /// Counts text that a dialect stores for later. The text counts again when it is emitted.
     pub(super) fn kept(&mut self, text: &str) -> Result<(), Error> {
-        self.keep_bytes(text.len())
+        self.grow(text.len())
     }
 
     /// Counts arguments of a call that a dialect stores for later. `stored` is the number of stored bytes of this call,
@@ -630,11 +620,6 @@ impl EventSink {
     pub(super) fn keep_arguments(&mut self, new: &str, stored: usize) -> Result<(), Error> {
         self.kept(new)?;
         self.check_arguments(stored)
-    }
-
-    /// Counts `size` bytes that a dialect stores for later.
-    pub(super) fn keep_bytes(&mut self, size: usize) -> Result<(), Error> {
-        self.grow(size)
     }
 
     /// Counts a citation that a dialect stores for later, including its overhead in memory.
@@ -647,7 +632,8 @@ impl EventSink {
         self.limits.response.saturating_sub(self.size)
     }
 
-    fn grow(&mut self, by: usize) -> Result<(), Error> {
+    /// Counts `by` bytes that a dialect emits or stores for later. Fails above the limit.
+    pub(super) fn grow(&mut self, by: usize) -> Result<(), Error> {
         self.size = self.size.saturating_add(by);
         if self.size <= self.limits.response {
             return Ok(());

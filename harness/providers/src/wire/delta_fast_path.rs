@@ -6,7 +6,7 @@
 
 use std::{borrow::Cow, ops::Range};
 
-use super::scan::{self, inner, plain};
+use super::json_walk::JsonWalk;
 
 /// A place in which events of one kind may differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,25 +35,29 @@ impl VaryingPlaces {
         Self { size: event.len(), places: Vec::new() }
     }
 
-    /// Marks the value at the beginning of `rest` as the relevant text, and returns the value's length. `rest` must
-    /// extend to the end of the event. An event has only one relevant text.
-    pub(super) fn text(&mut self, rest: &str) -> Option<usize> {
+    /// Marks the next value as the relevant text. An event has only one relevant text.
+    pub(super) fn text(&mut self, walk: &mut JsonWalk<'_>) -> Option<()> {
         let known = self.places.iter().any(|(_, place)| *place == VaryingPlace::Text);
-        let length = scan::skip(rest).filter(|_| !known && rest.starts_with('"'))?;
-        self.push(rest, 1..length.checked_sub(1)?, VaryingPlace::Text)?;
-        Some(length)
+        if known || walk.next()? != b'"' {
+            return None;
+        }
+        let start = walk.place();
+        walk.skip()?;
+        self.places.push((inside(start..walk.place()), VaryingPlace::Text));
+        Some(())
     }
 
-    /// Marks the value at the beginning of `rest` as a value that does not matter, and returns the value's length.
-    pub(super) fn any(&mut self, rest: &str) -> Option<usize> {
-        let length = scan::skip(rest)?;
-        let value = rest.get(..length)?;
-        if value.starts_with('"') {
-            self.push(rest, 1..length.checked_sub(1)?, VaryingPlace::Padding)?;
-        } else if number(rest.as_bytes()) == Some(length) {
-            self.push(rest, 0..length, VaryingPlace::Number)?;
+    /// Marks the next value as a value that does not matter.
+    pub(super) fn any(&mut self, walk: &mut JsonWalk<'_>) -> Option<()> {
+        walk.next()?;
+        let start = walk.place();
+        let value = walk.value()?;
+        if value.starts_with(b"\"") {
+            self.places.push((inside(start..walk.place()), VaryingPlace::Padding));
+        } else if value.iter().all(u8::is_ascii_digit) {
+            self.places.push((start..walk.place(), VaryingPlace::Number));
         }
-        Some(length)
+        Some(())
     }
 
     /// Marks the last place of an event: the spaces before the closing brace.
@@ -62,12 +66,11 @@ impl VaryingPlaces {
         let (start, end) = (inside.trim_end_matches(' ').len(), inside.len());
         self.places.push((start..end, VaryingPlace::Spaces));
     }
+}
 
-    fn push(&mut self, rest: &str, at: Range<usize>, place: VaryingPlace) -> Option<()> {
-        let start = self.size.checked_sub(rest.len())?;
-        self.places.push((start.checked_add(at.start)?..start.checked_add(at.end)?, place));
-        Some(())
-    }
+/// The range of a string without its quotes.
+fn inside(string: Range<usize>) -> Range<usize> {
+    string.start.saturating_add(1)..string.end.saturating_sub(1)
 }
 
 /// The bytes that all events of one kind share, and the places between them.
@@ -134,20 +137,26 @@ impl EventShape {
         for (before, place) in &self.parts {
             at = past(bytes, at, self.event.get(before.clone())?)?;
             let rest = bytes.get(at..)?;
-            let length = match place {
-                VaryingPlace::Number => number(rest)?,
-                VaryingPlace::Padding => plain(rest)?,
-                VaryingPlace::Spaces => rest.iter().position(|byte| *byte != b' ')?,
+            // The compared bytes before a string end with the opening quote.
+            let mut string = JsonWalk::new(bytes);
+            string.step(at.saturating_sub(1));
+            at = match place {
+                VaryingPlace::Number => at.checked_add(number(rest)?)?,
+                VaryingPlace::Spaces => {
+                    at.checked_add(rest.iter().position(|byte| *byte != b' ')?)?
+                }
+                VaryingPlace::Padding => {
+                    string.plain()?;
+                    string.place().checked_sub(1)?
+                }
                 VaryingPlace::Text => {
-                    let length = inner(rest)?;
-                    text = Some(at..at.checked_add(length)?);
-                    length
+                    text = Some(string.text()?);
+                    string.place().checked_sub(1)?
                 }
             };
-            at = at.checked_add(length)?;
         }
         at = past(bytes, at, self.event.get(self.end..)?)?;
-        Some(MatchedEvent { text: unescaped(bytes, text?)?, length: at })
+        Some(MatchedEvent { text: text?, length: at })
     }
 }
 
@@ -169,36 +178,4 @@ fn number(bytes: &[u8]) -> Option<usize> {
     let length = bytes.iter().position(|byte| !byte.is_ascii_digit())?;
     let is_number = matches!((bytes.first()?, length), (_, 1) | (b'1'..=b'9', 2..=19));
     is_number.then_some(length)
-}
-
-/// The text between the quotes, with its escapes decoded.
-fn unescaped(bytes: &[u8], at: Range<usize>) -> Option<Cow<'_, str>> {
-    let text = std::str::from_utf8(bytes.get(at.clone())?).ok()?;
-    if memchr::memchr(b'\\', text.as_bytes()).is_none() {
-        return Some(Cow::Borrowed(text));
-    }
-    if let Some(text) = simply_unescaped(text) {
-        return Some(Cow::Owned(text));
-    }
-    let quoted = bytes.get(at.start.checked_sub(1)?..at.end.checked_add(1)?)?;
-    serde_json::from_slice(quoted).ok().map(Cow::Owned)
-}
-
-/// Decodes a text that contains only the most common escapes; otherwise `None`.
-fn simply_unescaped(text: &str) -> Option<String> {
-    let (mut out, mut rest) = (String::with_capacity(text.len()), text);
-    while let Some((plain, escaped)) = rest.split_once('\\') {
-        out.push_str(plain);
-        let mut escaped = escaped.chars();
-        out.push(match escaped.next()? {
-            'n' => '\n',
-            't' => '\t',
-            'r' => '\r',
-            same @ ('"' | '\\' | '/') => same,
-            _ => return None,
-        });
-        rest = escaped.as_str();
-    }
-    out.push_str(rest);
-    Some(out)
 }

@@ -11,6 +11,7 @@ use super::{
 };
 use harness_core::{
     error::{Error, ErrorKind},
+    message::without_lone_surrogates,
     secret::beginning,
 };
 
@@ -44,7 +45,7 @@ fn is_of_a_constant(byte: u8) -> bool {
 /// "RESOURCE_EXHAUSTED", "details": []}}]`.
 pub(super) fn in_json(body: &str) -> Option<Error> {
     let body = surrogates::joined(body);
-    let body = surrogates::readable(&body);
+    let body = without_lone_surrogates(&body);
     let members = members_of(&body)?;
     let mut said = ErrorBody::default();
     for name in ["error", "detail", "errors", "error_message"] {

@@ -8,12 +8,11 @@ use serde_json::{Map, Value};
 
 use super::{
     optional::{OptionalMember, RefusedMembers},
-    surrogates,
     tolerant::ObjectMembers,
 };
 use harness_core::{
     error::{Error, ErrorKind},
-    message::is_strict,
+    message::{VendorData, is_strict, without_lone_surrogates},
     provider::{BodyDraft, EncodedPart, merge},
 };
 
@@ -224,8 +223,24 @@ pub(super) fn data_url(out: &mut BodyDraft, mime: &str, data: &str) {
 /// Vendor data for a request, with U+FFFD in place of each lone surrogate. `None` for JSON that some parsers refuse or
 /// read differently, because a server may then refuse the request.
 pub(super) fn sendable(json: &str) -> Option<Cow<'_, str>> {
-    let json = surrogates::readable(json);
+    let json = without_lone_surrogates(json);
     is_strict(&json).then_some(json)
+}
+
+/// The vendor data as JSON, if requests of this wire can contain the data.
+pub(super) fn ours<'d>(wire: &str, data: Option<&'d VendorData>) -> Option<Cow<'d, str>> {
+    data.filter(|data| data.wire() == wire).and_then(|data| sendable(data.json()))
+}
+
+/// Writes a part of a message with this text. Writes nothing if the text is blank.
+pub(super) fn text_part(out: &mut BodyDraft, kind: &str, text: &str) {
+    if !text.trim().is_empty() {
+        comma(out);
+        out.push(b'{');
+        member(out, "type", kind);
+        member(out, "text", text);
+        out.push(b'}');
+    }
 }
 
 /// Copies the members of the object `json` into the current object, except the names in `without`.
@@ -241,7 +256,7 @@ pub(super) fn members(out: &mut BodyDraft, json: &str, without: &[&str]) {
 /// Arguments as an object that every parser accepts, with U+FFFD in place of each lone surrogate. Invalid arguments
 /// become an empty object; the call's result describes the fault.
 pub(super) fn object(arguments: &str) -> Cow<'_, str> {
-    let arguments = surrogates::readable(arguments.trim());
+    let arguments = without_lone_surrogates(arguments.trim());
     match arguments.starts_with('{') && is_strict(&arguments) {
         true => arguments,
         false => Cow::Borrowed("{}"),

@@ -17,8 +17,8 @@ pub(crate) mod optional;
 mod prefix;
 mod reader;
 pub(crate) mod retry_delay;
-mod scan;
 mod surrogates;
+mod token_details;
 mod tolerant;
 mod tool_choice;
 

@@ -10,6 +10,8 @@ use std::borrow::Cow;
 
 use memchr::memchr;
 
+use harness_core::{message::replace_lone_surrogates, provider::StreamEvent};
+
 /// The first of the two characters that represent a lone surrogate: a noncharacter, which Unicode reserves for internal
 /// use.
 const MARK: char = '\u{10FFFF}';
@@ -20,59 +22,14 @@ const ABOVE: u32 = 0x10_0000;
 const FIRST: std::ops::RangeInclusive<u16> = 0xd800..=0xdbff;
 const SECOND: std::ops::RangeInclusive<u16> = 0xdc00..=0xdfff;
 
-/// The surrogate at the beginning of `text`, as an escape such as `\ud83d`; `None` if `text` does not begin with a
-/// surrogate.
-fn escaped_half(text: &[u8]) -> Option<u16> {
-    let digits = text.strip_prefix(br"\u")?.get(..4)?;
-    let digits = digits.iter().all(u8::is_ascii_hexdigit).then_some(digits)?;
-    let unit = u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
-    (FIRST.contains(&unit) || SECOND.contains(&unit)).then_some(unit)
-}
-
-/// Replaces each escaped surrogate outside of a pair by the output of `write`. `None` if the JSON has no lone
-/// surrogate.
-fn replaced(json: &str, write: impl Fn(u16, &mut String)) -> Option<String> {
-    let bytes = json.as_bytes();
-    let (mut out, mut done, mut at) = (String::new(), 0, 0);
-    let mut found = false;
-    while let Some(next) = bytes.get(at..).and_then(|rest| memchr(b'\\', rest)) {
-        at = at.saturating_add(next);
-        let Some(half) = bytes.get(at..).and_then(escaped_half) else {
-            // Skips the escaped character, which may be a backslash too.
-            at = at.saturating_add(2);
-            continue;
-        };
-        let end = at.saturating_add(6);
-        let other = bytes.get(end..).and_then(escaped_half);
-        if FIRST.contains(&half) && other.is_some_and(|other| SECOND.contains(&other)) {
-            at = end.saturating_add(6);
-            continue;
-        }
-        found = true;
-        out.push_str(json.get(done..at).unwrap_or_default());
-        write(half, &mut out);
-        (done, at) = (end, end);
-    }
-    found.then(|| {
-        out.push_str(json.get(done..).unwrap_or_default());
-        out
-    })
-}
-
 /// Replaces each lone surrogate in the JSON of an event by two characters: `MARK` and a private-use character. `None`
 /// if the JSON has no lone surrogate.
 pub(super) fn marked(json: &str) -> Option<String> {
-    replaced(json, |half, out| {
+    replace_lone_surrogates(json, |half, out| {
         out.push(MARK);
         let stands = char::from_u32(ABOVE.saturating_add(u32::from(half)));
         out.push(stands.unwrap_or(char::REPLACEMENT_CHARACTER));
     })
-}
-
-/// Replaces each lone surrogate in the JSON by U+FFFD, so that every parser accepts the JSON.
-pub(super) fn readable(json: &str) -> Cow<'_, str> {
-    let without = replaced(json, |_, out| out.push(char::REPLACEMENT_CHARACTER));
-    without.map_or(Cow::Borrowed(json), Cow::Owned)
 }
 
 /// Decodes UTF-8. A surrogate in the byte format of UTF-8 becomes a JSON escape. U+FFFD replaces other invalid bytes.
@@ -200,6 +157,18 @@ pub(super) enum TextOwner {
     Text,
     Reasoning,
     Arguments,
+}
+
+impl TextOwner {
+    /// The event for a piece of this text.
+    #[inline]
+    pub(super) fn delta(self, block: u32, text: String) -> StreamEvent {
+        match self {
+            Self::Text => StreamEvent::TextDelta { block, text },
+            Self::Reasoning => StreamEvent::ReasoningDelta { block, text },
+            Self::Arguments => StreamEvent::ToolCallDelta { block, json: text },
+        }
+    }
 }
 
 /// The first surrogates of an answer, until the matching second surrogates arrive.

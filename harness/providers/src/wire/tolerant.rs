@@ -5,7 +5,10 @@ use std::{borrow::Cow, fmt, marker::PhantomData};
 
 use serde::{
     Deserialize, Deserializer,
-    de::{Error, IgnoredAny, MapAccess, SeqAccess, Visitor, value::MapAccessDeserializer},
+    de::{
+        Error, IgnoredAny, MapAccess, SeqAccess, Visitor,
+        value::{MapAccessDeserializer, SeqAccessDeserializer},
+    },
 };
 use serde_json::value::RawValue;
 
@@ -255,237 +258,175 @@ pub(super) fn quote(out: &mut String, text: &str) {
     }
 }
 
-/// Implements the visitor methods that read a value of a wrong type as a missing value.
-macro_rules! ignoring {
-    ($($rest:item)*) => {
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("any value")
-        }
-        $($rest)*
-    };
+/// A value that is read from JSON of any type. Each method takes JSON of one type. By default, the JSON is ignored, and
+/// the value is the default value.
+trait AnyJson<'de>: Default {
+    fn text(_: Cow<'de, str>) -> Self {
+        Self::default()
+    }
+
+    fn whole(_: u64) -> Self {
+        Self::default()
+    }
+
+    fn negative(_: i64) -> Self {
+        Self::default()
+    }
+
+    fn float(_: f64) -> Self {
+        Self::default()
+    }
+
+    fn list<A: SeqAccess<'de>>(list: A) -> Result<Self, A::Error> {
+        IgnoredAny.visit_seq(list).map(|_| Self::default())
+    }
+
+    fn object<A: MapAccess<'de>>(object: A) -> Result<Self, A::Error> {
+        IgnoredAny.visit_map(object).map(|_| Self::default())
+    }
 }
 
-struct TextVisitor;
+struct AnyVisitor<T>(PhantomData<T>);
 
-impl<'de> Visitor<'de> for TextVisitor {
-    type Value = TolerantText<'de>;
+impl<'de, T: AnyJson<'de>> Visitor<'de> for AnyVisitor<T> {
+    type Value = T;
 
-    ignoring! {
-        fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<TolerantText<'de>, E> {
-            Ok(TolerantText(Cow::Borrowed(text)))
-        }
-        fn visit_str<E: Error>(self, text: &str) -> Result<TolerantText<'de>, E> {
-            Ok(TolerantText(Cow::Owned(text.to_owned())))
-        }
-        fn visit_string<E: Error>(self, text: String) -> Result<TolerantText<'de>, E> {
-            Ok(TolerantText(Cow::Owned(text)))
-        }
-        fn visit_u64<E: Error>(self, number: u64) -> Result<TolerantText<'de>, E> {
-            Ok(TolerantText(Cow::Owned(number.to_string())))
-        }
-        fn visit_i64<E: Error>(self, number: i64) -> Result<TolerantText<'de>, E> {
-            Ok(TolerantText(Cow::Owned(number.to_string())))
-        }
-        fn visit_f64<E: Error>(self, number: f64) -> Result<TolerantText<'de>, E> {
-            Ok(TolerantText(Cow::Owned(number.to_string())))
-        }
-        fn visit_bool<E: Error>(self, _: bool) -> Result<TolerantText<'de>, E> {
-            Ok(TolerantText::default())
-        }
-        fn visit_unit<E: Error>(self) -> Result<TolerantText<'de>, E> {
-            Ok(TolerantText::default())
-        }
-        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<TolerantText<'de>, A::Error> {
-            while seq.next_element::<IgnoredAny>()?.is_some() {}
-            Ok(TolerantText::default())
-        }
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<TolerantText<'de>, A::Error> {
-            while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-            Ok(TolerantText::default())
-        }
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any value")
+    }
+
+    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<T, E> {
+        Ok(T::text(Cow::Borrowed(text)))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
+        self.visit_string(text.to_owned())
+    }
+
+    fn visit_string<E: Error>(self, text: String) -> Result<T, E> {
+        Ok(T::text(Cow::Owned(text)))
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<T, E> {
+        Ok(T::whole(number))
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<T, E> {
+        Ok(T::negative(number))
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<T, E> {
+        Ok(T::float(number))
+    }
+
+    fn visit_bool<E: Error>(self, _: bool) -> Result<T, E> {
+        Ok(T::default())
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<T, E> {
+        Ok(T::default())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<T, A::Error> {
+        T::list(list)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, object: A) -> Result<T, A::Error> {
+        T::object(object)
+    }
+}
+
+impl<'de> AnyJson<'de> for TolerantText<'de> {
+    fn text(text: Cow<'de, str>) -> Self {
+        Self(text)
+    }
+
+    fn whole(number: u64) -> Self {
+        Self(number.to_string().into())
+    }
+
+    fn negative(number: i64) -> Self {
+        Self(number.to_string().into())
+    }
+
+    fn float(number: f64) -> Self {
+        Self(number.to_string().into())
     }
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for TolerantText<'a> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(TextVisitor)
+        from.deserialize_any(AnyVisitor(PhantomData))
     }
 }
 
-struct TextOrListVisitor;
+impl<'de> AnyJson<'de> for TextOrList<'de> {
+    fn text(text: Cow<'de, str>) -> Self {
+        Self { text: TolerantText(text), list: Vec::new() }
+    }
 
-impl<'de> Visitor<'de> for TextOrListVisitor {
-    type Value = TextOrList<'de>;
-
-    ignoring! {
-        fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<TextOrList<'de>, E> {
-            Ok(TextOrList { text: TolerantText(Cow::Borrowed(text)), list: Vec::new() })
-        }
-        fn visit_str<E: Error>(self, text: &str) -> Result<TextOrList<'de>, E> {
-            Ok(TextOrList { text: TolerantText(Cow::Owned(text.to_owned())), list: Vec::new() })
-        }
-        fn visit_u64<E: Error>(self, _: u64) -> Result<TextOrList<'de>, E> {
-            Ok(TextOrList::default())
-        }
-        fn visit_i64<E: Error>(self, _: i64) -> Result<TextOrList<'de>, E> {
-            Ok(TextOrList::default())
-        }
-        fn visit_f64<E: Error>(self, _: f64) -> Result<TextOrList<'de>, E> {
-            Ok(TextOrList::default())
-        }
-        fn visit_bool<E: Error>(self, _: bool) -> Result<TextOrList<'de>, E> {
-            Ok(TextOrList::default())
-        }
-        fn visit_unit<E: Error>(self) -> Result<TextOrList<'de>, E> {
-            Ok(TextOrList::default())
-        }
-        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<TextOrList<'de>, A::Error> {
-            let mut list = Vec::new();
-            while let Some(value) = seq.next_element()? {
-                list.push(value);
-            }
-            Ok(TextOrList { text: TolerantText::default(), list })
-        }
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<TextOrList<'de>, A::Error> {
-            while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-            Ok(TextOrList::default())
-        }
+    fn list<A: SeqAccess<'de>>(list: A) -> Result<Self, A::Error> {
+        let TolerantList(list) = TolerantList::list(list)?;
+        Ok(Self { text: TolerantText::default(), list })
     }
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for TextOrList<'a> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(TextOrListVisitor)
+        from.deserialize_any(AnyVisitor(PhantomData))
     }
 }
 
-struct CountVisitor;
+impl<'de> AnyJson<'de> for TolerantCount {
+    fn text(text: Cow<'de, str>) -> Self {
+        Self(text.trim().parse().ok())
+    }
 
-impl<'de> Visitor<'de> for CountVisitor {
-    type Value = TolerantCount;
+    fn whole(number: u64) -> Self {
+        Self(Some(number))
+    }
 
-    ignoring! {
-        fn visit_u64<E: Error>(self, number: u64) -> Result<TolerantCount, E> {
-            Ok(TolerantCount(Some(number)))
-        }
-        fn visit_i64<E: Error>(self, number: i64) -> Result<TolerantCount, E> {
-            Ok(TolerantCount(u64::try_from(number).ok()))
-        }
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "the range is checked"
-        )]
-        fn visit_f64<E: Error>(self, number: f64) -> Result<TolerantCount, E> {
-            Ok(TolerantCount((0.0..9.0e15).contains(&number).then_some(number as u64)))
-        }
-        fn visit_str<E: Error>(self, text: &str) -> Result<TolerantCount, E> {
-            Ok(TolerantCount(text.trim().parse().ok()))
-        }
-        fn visit_bool<E: Error>(self, _: bool) -> Result<TolerantCount, E> {
-            Ok(TolerantCount(None))
-        }
-        fn visit_unit<E: Error>(self) -> Result<TolerantCount, E> {
-            Ok(TolerantCount(None))
-        }
-        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<TolerantCount, A::Error> {
-            while seq.next_element::<IgnoredAny>()?.is_some() {}
-            Ok(TolerantCount(None))
-        }
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<TolerantCount, A::Error> {
-            while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-            Ok(TolerantCount(None))
-        }
+    fn negative(number: i64) -> Self {
+        Self(u64::try_from(number).ok())
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the range is checked"
+    )]
+    fn float(number: f64) -> Self {
+        Self((0.0..9.0e15).contains(&number).then_some(number as u64))
     }
 }
 
 impl<'de> Deserialize<'de> for TolerantCount {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(CountVisitor)
+        from.deserialize_any(AnyVisitor(PhantomData))
     }
 }
 
-struct ObjVisitor<T>(PhantomData<T>);
-
-impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjVisitor<T> {
-    type Value = TolerantObject<T>;
-
-    ignoring! {
-        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<TolerantObject<T>, A::Error> {
-            T::deserialize(MapAccessDeserializer::new(map)).map(|value| TolerantObject(Some(value)))
-        }
-        fn visit_str<E: Error>(self, _: &str) -> Result<TolerantObject<T>, E> {
-            Ok(TolerantObject(None))
-        }
-        fn visit_u64<E: Error>(self, _: u64) -> Result<TolerantObject<T>, E> {
-            Ok(TolerantObject(None))
-        }
-        fn visit_i64<E: Error>(self, _: i64) -> Result<TolerantObject<T>, E> {
-            Ok(TolerantObject(None))
-        }
-        fn visit_f64<E: Error>(self, _: f64) -> Result<TolerantObject<T>, E> {
-            Ok(TolerantObject(None))
-        }
-        fn visit_bool<E: Error>(self, _: bool) -> Result<TolerantObject<T>, E> {
-            Ok(TolerantObject(None))
-        }
-        fn visit_unit<E: Error>(self) -> Result<TolerantObject<T>, E> {
-            Ok(TolerantObject(None))
-        }
-        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<TolerantObject<T>, A::Error> {
-            while seq.next_element::<IgnoredAny>()?.is_some() {}
-            Ok(TolerantObject(None))
-        }
+impl<'de, T: Deserialize<'de>> AnyJson<'de> for TolerantObject<T> {
+    fn object<A: MapAccess<'de>>(object: A) -> Result<Self, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(object)).map(|value| Self(Some(value)))
     }
 }
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for TolerantObject<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(ObjVisitor(PhantomData))
+        from.deserialize_any(AnyVisitor(PhantomData))
     }
 }
 
-struct ListVisitor<T>(PhantomData<T>);
-
-impl<'de, T: Deserialize<'de>> Visitor<'de> for ListVisitor<T> {
-    type Value = TolerantList<T>;
-
-    ignoring! {
-        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<TolerantList<T>, A::Error> {
-            let mut all = Vec::new();
-            while let Some(value) = seq.next_element()? {
-                all.push(value);
-            }
-            Ok(TolerantList(all))
-        }
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<TolerantList<T>, A::Error> {
-            while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-            Ok(TolerantList(Vec::new()))
-        }
-        fn visit_str<E: Error>(self, _: &str) -> Result<TolerantList<T>, E> {
-            Ok(TolerantList(Vec::new()))
-        }
-        fn visit_u64<E: Error>(self, _: u64) -> Result<TolerantList<T>, E> {
-            Ok(TolerantList(Vec::new()))
-        }
-        fn visit_i64<E: Error>(self, _: i64) -> Result<TolerantList<T>, E> {
-            Ok(TolerantList(Vec::new()))
-        }
-        fn visit_f64<E: Error>(self, _: f64) -> Result<TolerantList<T>, E> {
-            Ok(TolerantList(Vec::new()))
-        }
-        fn visit_bool<E: Error>(self, _: bool) -> Result<TolerantList<T>, E> {
-            Ok(TolerantList(Vec::new()))
-        }
-        fn visit_unit<E: Error>(self) -> Result<TolerantList<T>, E> {
-            Ok(TolerantList(Vec::new()))
-        }
+impl<'de, T: Deserialize<'de>> AnyJson<'de> for TolerantList<T> {
+    fn list<A: SeqAccess<'de>>(list: A) -> Result<Self, A::Error> {
+        Vec::deserialize(SeqAccessDeserializer::new(list)).map(Self)
     }
 }
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for TolerantList<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(ListVisitor(PhantomData))
+        from.deserialize_any(AnyVisitor(PhantomData))
     }
 }
 

@@ -208,7 +208,14 @@ impl OpenBlock {
             }
             (OpenBlockKind::Call { deltas, unnamed, .. }, DeltaTarget::Input) => {
                 *deltas |= has_member(&text);
-                Some(hand_on(self.number, unnamed, &text, out))
+                Some(match unnamed {
+                    // The chunk is emitted after the start of the call.
+                    Some(arguments) => {
+                        arguments.push_str(&text);
+                        out.keep_arguments(&text, arguments.len())
+                    }
+                    None => out.call_delta(self.number, text),
+                })
             }
             (OpenBlockKind::Opaque { input, .. }, DeltaTarget::Input) => {
                 input.push_str(&text);
@@ -242,26 +249,18 @@ impl OpenBlock {
         delta: &AnthropicDelta<'_>,
         out: &mut EventSink,
     ) -> Result<(), Error> {
-        match (&mut self.kind, &*delta.kind) {
-            (OpenBlockKind::Text { .. }, "text_delta") => out.text(self.number, &*delta.text)?,
-            (_, "citations_delta") => {
-                if let Some(citation) = delta.citation {
-                    self.cite(citation.get(), out)?;
-                }
+        let (what, text) = match (&*delta.kind, &mut self.kind) {
+            ("text_delta", _) => (DeltaTarget::Text, &*delta.text),
+            ("thinking_delta", _) => (DeltaTarget::Thinking, &*delta.thinking),
+            ("input_json_delta", _) => (DeltaTarget::Input, &*delta.partial_json),
+            ("citations_delta", _) => {
+                return delta.citation.map_or(Ok(()), |citation| self.cite(citation.get(), out));
             }
-            (OpenBlockKind::Thinking { .. }, "thinking_delta") => {
-                out.reasoning(self.number, &*delta.thinking)?;
+            ("signature_delta", _) => {
+                self.sign(Cow::Borrowed(&delta.signature));
+                return Ok(());
             }
-            (_, "signature_delta") => self.sign(Cow::Borrowed(&delta.signature)),
-            (OpenBlockKind::Call { deltas, unnamed, .. }, "input_json_delta") => {
-                *deltas |= has_member(&delta.partial_json);
-                hand_on(self.number, unnamed, &delta.partial_json, out)?;
-            }
-            (OpenBlockKind::Opaque { input, .. }, "input_json_delta") => {
-                out.kept(&delta.partial_json)?;
-                input.push_str(&delta.partial_json);
-            }
-            (OpenBlockKind::Opaque { changed, .. }, "compaction_delta") => {
+            ("compaction_delta", OpenBlockKind::Opaque { changed, .. }) => {
                 for (name, value) in
                     [("content", delta.content), ("encrypted_content", delta.encrypted_content)]
                 {
@@ -272,11 +271,12 @@ impl OpenBlock {
                         changed.push((name, value.get().to_owned()));
                     }
                 }
+                return Ok(());
             }
             // Deltas of an unknown kind, or of a kind that does not fit the block, are ignored.
-            _ => {}
-        }
-        Ok(())
+            _ => return Ok(()),
+        };
+        self.more(what, Cow::Borrowed(text), out).unwrap_or(Ok(()))
     }
 
     /// Ends the block, and emits its last events.
@@ -318,22 +318,6 @@ impl OpenBlock {
             }
         }
         Ok(())
-    }
-}
-
-/// Emits a chunk of arguments. Before the start of the call, stores the chunk instead.
-fn hand_on(
-    number: u32,
-    unnamed: &mut Option<String>,
-    piece: &str,
-    out: &mut EventSink,
-) -> Result<(), Error> {
-    match unnamed {
-        Some(arguments) => {
-            arguments.push_str(piece);
-            out.keep_arguments(piece, arguments.len())
-        }
-        None => out.call_delta(number, piece),
     }
 }
 

@@ -14,7 +14,9 @@ use super::{
 use crate::wire::{
     decoder::{Decoder, Dialect, EventSink, not_understood},
     delta_fast_path::VaryingPlaces,
-    fault, reader, scan,
+    fault,
+    json_walk::JsonWalk,
+    reader,
     tolerant::{
         ObjectMembers, RawJson, TolerantCount, TolerantList, TolerantObject, TolerantText, text_of,
     },
@@ -190,7 +192,7 @@ fn whole_input(fresh: TolerantCount, read: TolerantCount, written: TolerantCount
 const UNNAMED: &str = r#"{"type":"tool_use"}"#;
 
 /// The type of an event with a delta.
-const DELTA: &str = r#""content_block_delta""#;
+const DELTA: &[u8] = b"content_block_delta";
 
 /// The block index and the block part of a delta.
 #[derive(Clone, Copy, Debug)]
@@ -295,28 +297,36 @@ impl Dialect for AnthropicAnswer {
     }
 
     fn delta(&self, data: &str, places: &mut VaryingPlaces) -> Option<BlockDelta> {
-        let (mut event, mut index, mut kind, mut field) = ("", "", "", "");
-        scan::object(data, |name, rest| match name {
-            "type" => scan::value(rest, &mut event).filter(|_| event == DELTA),
-            "index" => scan::value(rest, &mut index),
-            "delta" => scan::object(rest, |name, rest| match name {
-                "type" => scan::value(rest, &mut kind),
-                "text" | "partial_json" | "thinking" => {
-                    field = name;
-                    places.text(rest)
+        let (mut is_delta, mut index, mut kind, mut field) = (false, None, None, None);
+        JsonWalk::new(data.as_bytes()).object(|walk, name| {
+            match name {
+                b"type" => {
+                    is_delta = walk.plain()? == DELTA;
+                    is_delta.then_some(())?;
                 }
-                _ => places.any(rest),
-            }),
-            _ => places.any(rest),
+                b"index" => index = Some(walk.number()?),
+                b"delta" => walk.object(|walk, name| {
+                    match name {
+                        b"type" => kind = Some(walk.plain()?),
+                        b"text" | b"partial_json" | b"thinking" => {
+                            field = Some(name);
+                            places.text(walk)?;
+                        }
+                        _ => places.any(walk)?,
+                    }
+                    Some(())
+                })?,
+                _ => places.any(walk)?,
+            }
+            Some(())
         })?;
-        let what = match (kind, field) {
-            (r#""text_delta""#, "text") => DeltaTarget::Text,
-            (r#""thinking_delta""#, "thinking") => DeltaTarget::Thinking,
-            (r#""input_json_delta""#, "partial_json") => DeltaTarget::Input,
+        let what = match (kind?, field?) {
+            (b"text_delta", b"text") => DeltaTarget::Text,
+            (b"thinking_delta", b"thinking") => DeltaTarget::Thinking,
+            (b"input_json_delta", b"partial_json") => DeltaTarget::Input,
             _ => return None,
         };
-        (event == DELTA)
-            .then_some(BlockDelta { index: TolerantCount(Some(index.parse().ok()?)), what })
+        is_delta.then_some(BlockDelta { index: TolerantCount(Some(index?)), what })
     }
 
     fn again(

@@ -4,8 +4,6 @@
 //! The vendor's cache and signed thinking therefore stay valid. There is one exception: a request contains a vendor
 //! block without a result only while the result may still arrive.
 
-use std::borrow::Cow;
-
 use harness_schema::StrictForm;
 use serde_json::Map;
 
@@ -19,7 +17,7 @@ use crate::wire::{
     answer::{self, OutputPlan, SchemaEnforcement, ServerSupport},
     cache,
     encoded::{MessageEncoding, PrefixStability, conversation, thinking_from, turn_start},
-    json::{JsonBody, comma, key, member, members, object, raw, sendable, text},
+    json::{JsonBody, comma, key, member, members, object, ours, raw, text, text_part},
     media::{CarriedFiles, FilePart, ModelCapabilities, Recipient, line},
     names,
     optional::{OptionalMember, RefusedMembers},
@@ -156,14 +154,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         extra,
     } = settings;
     let plan = OutputPlan::of(request, settings, &server(options));
-    let with_tool;
-    let request = match &plan {
-        Some(plan) => {
-            with_tool = plan.request(request);
-            &with_tool
-        }
-        None => request,
-    };
+    let request = &*answer::with_tool(plan.as_ref(), request);
     tool_choice::check(request, settings)?;
     let summarizes = request.is_summary_request();
     if !summarizes {
@@ -511,7 +502,7 @@ enum SentThinking {
 /// Whether this message has calls and no thinking.
 fn is_silent_turn(message: &Message) -> bool {
     let thinks = |block: &Block| match block {
-        Block::Reasoning(it) => !it.text().is_empty() || ours(it.vendor()).is_some(),
+        Block::Reasoning(it) => !it.text().is_empty() || ours(WIRE, it.vendor()).is_some(),
         _ => false,
     };
     message.calls().next().is_some() && !message.blocks().iter().any(thinks)
@@ -529,7 +520,7 @@ fn open_turn_thinks(request: &Request<'_>, settings: &Settings) -> bool {
         let mut said = message.blocks().iter().filter(|block| !matches!(block, Block::ToolCall(_)));
         let first = said.find(|block| match block {
             Block::Text(text) => !text.text().trim().is_empty(),
-            Block::Reasoning(reasoning) => ours(reasoning.vendor()).is_some(),
+            Block::Reasoning(reasoning) => ours(WIRE, reasoning.vendor()).is_some(),
             _ => false,
         });
         at >= from && matches!(first, Some(Block::Reasoning(_)))
@@ -616,7 +607,7 @@ fn encode_block(out: &mut BodyDraft, block: &Block, to: Recipient<'_>) {
         Block::ToolResult(result) => encode_result(out, result, to),
         Block::Reasoning(reasoning) => encode_reasoning(out, reasoning, SentThinking::Signed),
         Block::Vendor(data) => {
-            if let Some(json) = ours(Some(data)).filter(|json| is_block(json)) {
+            if let Some(json) = ours(WIRE, Some(data)).filter(|json| is_block(json)) {
                 comma(out);
                 raw(out, &json);
             }
@@ -637,14 +628,14 @@ fn encode_text(out: &mut BodyDraft, text: &TextBlock) {
     comma(out);
     raw(out, r#"{"type":"text""#);
     member(out, "text", text.text());
-    let kept = ours(text.vendor()).unwrap_or_default();
+    let kept = ours(WIRE, text.vendor()).unwrap_or_default();
     members(out, &kept, &["type", "text"]);
     out.push(b'}');
 }
 
 /// Writes thinking without changes. Leaves out thinking without a signature, unless `sent` is `All`.
 fn encode_reasoning(out: &mut BodyDraft, reasoning: &ReasoningBlock, sent: SentThinking) {
-    let Some(json) = ours(reasoning.vendor()) else {
+    let Some(json) = ours(WIRE, reasoning.vendor()) else {
         if sent == SentThinking::All && !reasoning.text().is_empty() {
             comma(out);
             raw(out, r#"{"type":"thinking""#);
@@ -671,7 +662,7 @@ fn encode_call(out: &mut BodyDraft, call: &ToolCall) {
     member(out, "name", &names::tool(call.name()));
     key(out, "input");
     raw(out, &object(call.arguments()));
-    let kept = ours(call.vendor()).unwrap_or_default();
+    let kept = ours(WIRE, call.vendor()).unwrap_or_default();
     members(out, &kept, &["type", "id", "name", "input"]);
     out.push(b'}');
 }
@@ -699,19 +690,19 @@ fn encode_result(out: &mut BodyDraft, result: &ToolResult, to: Recipient<'_>) {
     let first = out.len();
     for part in result.content() {
         match (part.media(), to.words(part)) {
-            (_, Some(words)) if result.is_error() => encode_words(out, &words),
+            (_, Some(words)) if result.is_error() => text_part(out, "text", &words),
             // The protocol accepts only text in the result of a failed call.
             (Some((kind, media)), None) if result.is_error() => {
                 let why = "the call went wrong, and of such a call this protocol takes words alone";
-                encode_words(out, &line(kind, media, why));
+                text_part(out, "text", &line(kind, media, why));
             }
             (Some((kind, media)), _) => encode_media(out, kind, media, to),
-            (None, words) => encode_words(out, &words.unwrap_or_default()),
+            (None, words) => text_part(out, "text", &words.unwrap_or_default()),
         }
     }
     if out.len() == first {
         // The vendor refuses an empty list.
-        encode_words(out, "(no output)");
+        text_part(out, "text", "(no output)");
     }
     out.push(b']');
     if result.is_error() {
@@ -720,24 +711,15 @@ fn encode_result(out: &mut BodyDraft, result: &ToolResult, to: Recipient<'_>) {
     out.push(b'}');
 }
 
-fn encode_words(out: &mut BodyDraft, text: &str) {
-    if !text.trim().is_empty() {
-        comma(out);
-        raw(out, r#"{"type":"text""#);
-        member(out, "text", text);
-        out.push(b'}');
-    }
-}
-
 /// Writes a file, or the text that replaces the file.
 fn encode_media(out: &mut BodyDraft, kind: MediaKind, media: &Media, to: Recipient<'_>) {
     let (kind, media) = match to.part_or_line(kind, media) {
-        Err(words) => return encode_words(out, &words),
+        Err(words) => return text_part(out, "text", &words),
         Ok(FilePart::Image(image)) => ("image", image),
         Ok(FilePart::Document(document)) => ("document", document),
         Ok(FilePart::Text(media)) if to.takes.documents() => ("document", media),
         Ok(FilePart::Text(media)) => {
-            return encode_words(out, &media.to_text().unwrap_or_default());
+            return text_part(out, "text", &media.to_text().unwrap_or_default());
         }
         // This protocol has no audio.
         Ok(FilePart::Audio { .. }) => return,
@@ -776,8 +758,3 @@ fn encode_media(out: &mut BodyDraft, kind: MediaKind, media: &Media, to: Recipie
 
 /// The maximum length of a document's title in bytes. The vendor accepts 500 characters.
 const TITLE: usize = 400;
-
-/// The vendor data as JSON, if requests of this wire can contain the data.
-fn ours(data: Option<&VendorData>) -> Option<Cow<'_, str>> {
-    data.filter(|data| data.wire() == WIRE).and_then(|data| sendable(data.json()))
-}

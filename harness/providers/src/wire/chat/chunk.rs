@@ -2,8 +2,12 @@
 
 use serde::Deserialize;
 
-use crate::wire::tolerant::{
-    RawArguments, RawJson, TextOrList, TolerantCount, TolerantList, TolerantObject, TolerantText,
+use crate::wire::{
+    token_details::{InputTokenDetails, OutputTokenDetails},
+    tolerant::{
+        RawArguments, RawJson, TextOrList, TolerantCount, TolerantList, TolerantObject,
+        TolerantText,
+    },
 };
 use harness_core::provider::Usage;
 
@@ -134,23 +138,9 @@ pub(super) struct ChatWireUsage {
     #[serde(default)]
     pub(super) prompt_cache_hit_tokens: TolerantCount,
     #[serde(default)]
-    pub(super) prompt_tokens_details: TolerantObject<PromptTokensDetails>,
+    pub(super) prompt_tokens_details: TolerantObject<InputTokenDetails>,
     #[serde(default)]
-    pub(super) completion_tokens_details: TolerantObject<CompletionTokensDetails>,
-}
-
-#[derive(Default, Deserialize)]
-pub(super) struct PromptTokensDetails {
-    #[serde(default)]
-    pub(super) cached_tokens: TolerantCount,
-    #[serde(default)]
-    pub(super) cache_write_tokens: TolerantCount,
-}
-
-#[derive(Default, Deserialize)]
-pub(super) struct CompletionTokensDetails {
-    #[serde(default)]
-    pub(super) reasoning_tokens: TolerantCount,
+    pub(super) completion_tokens_details: TolerantObject<OutputTokenDetails>,
 }
 
 impl ChatWireUsage {

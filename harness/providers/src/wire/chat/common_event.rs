@@ -4,15 +4,14 @@
 use std::borrow::Cow;
 
 use super::{
-    chunk::{
-        CallDelta, ChatWireUsage, CompletionTokensDetails, FunctionDelta, PromptTokensDetails,
-    },
+    chunk::{CallDelta, ChatWireUsage, FunctionDelta},
     decode::other_than_function,
     media::AnswerMedia,
     thought::FIELDS,
 };
 use crate::wire::{
     json_walk::{JsonWalk, SeenMembers},
+    token_details::{InputTokenDetails, OutputTokenDetails},
     tolerant::{ObjectMembers, RawArguments, RawJson, TolerantCount, TolerantObject, TolerantText},
 };
 
@@ -326,19 +325,11 @@ impl ChatWireUsage {
                 b"reasoning_tokens" => (&mut usage.reasoning_tokens, 3),
                 b"prompt_cache_hit_tokens" => (&mut usage.prompt_cache_hit_tokens, 4),
                 b"prompt_tokens_details" => {
-                    let counts =
-                        TolerantCount::walk_all(walk, ["cached_tokens", "cache_write_tokens"])?;
-                    let details = |[cached_tokens, cache_write_tokens]: [_; 2]| {
-                        PromptTokensDetails { cached_tokens, cache_write_tokens }
-                    };
-                    usage.prompt_tokens_details = TolerantObject(counts.map(details));
+                    usage.prompt_tokens_details = InputTokenDetails::walk(walk)?;
                     return seen.see(5);
                 }
                 b"completion_tokens_details" => {
-                    let counts = TolerantCount::walk_all(walk, ["reasoning_tokens"])?;
-                    let details =
-                        |[reasoning_tokens]: [_; 1]| CompletionTokensDetails { reasoning_tokens };
-                    usage.completion_tokens_details = TolerantObject(counts.map(details));
+                    usage.completion_tokens_details = OutputTokenDetails::walk(walk)?;
                     return seen.see(6);
                 }
                 _ => return walk.skip(),

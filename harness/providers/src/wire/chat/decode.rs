@@ -13,7 +13,9 @@ use super::{
 use crate::wire::{
     decoder::{Decoder, Dialect, EventSink, EventText, not_understood},
     delta_fast_path::VaryingPlaces,
-    fault, reader, scan, surrogates,
+    fault,
+    json_walk::JsonWalk,
+    reader, surrogates,
     tolerant::{
         ObjectMembers, RawJson, TolerantCount, TolerantObject, TolerantText, join, text_in,
     },
@@ -50,7 +52,7 @@ const FIRST_CALL: u32 = 2;
 const OTHER_CALLS: u32 = u32::MAX;
 
 /// The type of a chunk.
-const CHUNK: &str = r#""chat.completion.chunk""#;
+const CHUNK: &[u8] = b"chat.completion.chunk";
 
 /// A note for the error of a server that never sends a stop reason.
 const NEVER_SAYS_WHY: &str = "if this server never gives one, `done_is_enough(true)` of the provider's builder takes \
@@ -147,34 +149,41 @@ impl Dialect for ChatAnswer {
     }
 
     fn delta(&self, data: &str, places: &mut VaryingPlaces) -> Option<PlainChunk> {
-        let (mut said, mut index, mut object) = (None, "0", CHUNK);
-        let nothing =
-            |rest: &str| scan::null(rest).or_else(|| rest.starts_with("\"\"").then_some(2));
-        scan::object(data, |name, rest| match name {
-            "choices" => scan::only(rest, |name, rest| match name {
-                "delta" => scan::object(rest, |name, rest| {
-                    let more = match name {
-                        "content" => PlainChunk::Words,
-                        "reasoning_content" => PlainChunk::Thought("reasoning_content"),
-                        "reasoning" => PlainChunk::Thought("reasoning"),
-                        "role" => return scan::skip(rest),
-                        _ => return scan::null(rest),
-                    };
-                    nothing(rest).or_else(|| {
-                        said = Some(more);
-                        places.text(rest)
-                    })
-                }),
-                "index" => scan::value(rest, &mut index),
-                "finish_reason" | "native_finish_reason" | "message" => scan::null(rest),
-                _ => scan::skip(rest),
+        let (mut said, mut choices) = (None, 0);
+        JsonWalk::new(data.as_bytes()).object(|walk, name| match name {
+            b"choices" => walk.list(|walk| {
+                choices += 1;
+                walk.object(|walk, name| match name {
+                    b"delta" => walk.object(|walk, name| {
+                        let more = match name {
+                            b"content" => PlainChunk::Words,
+                            b"reasoning_content" => PlainChunk::Thought("reasoning_content"),
+                            b"reasoning" => PlainChunk::Thought("reasoning"),
+                            b"role" => return walk.skip(),
+                            _ => return walk.literal("null"),
+                        };
+                        walk.literal("null").or_else(|| walk.same(b"\"\"")).or_else(|| {
+                            said = Some(more);
+                            places.text(walk)
+                        })
+                    }),
+                    b"index" => (walk.number()? == 0).then_some(()),
+                    b"finish_reason" | b"native_finish_reason" | b"message" => walk.literal("null"),
+                    _ => walk.skip(),
+                })
             }),
-            "id" | "model" | "created" | "system_fingerprint" | "service_tier" | "provider"
-            | "obfuscation" | "p" => places.any(rest),
-            "object" => scan::value(rest, &mut object),
-            _ => scan::null(rest),
+            b"id"
+            | b"model"
+            | b"created"
+            | b"system_fingerprint"
+            | b"service_tier"
+            | b"provider"
+            | b"obfuscation"
+            | b"p" => places.any(walk),
+            b"object" => (walk.plain()? == CHUNK).then_some(()),
+            _ => walk.literal("null"),
         })?;
-        said.filter(|_| self.started && index == "0" && object == CHUNK)
+        said.filter(|_| self.started && choices == 1)
     }
 
     fn again(
@@ -191,10 +200,6 @@ impl Dialect for ChatAnswer {
 
     fn has_stopped(&self) -> bool {
         self.finish.is_some()
-    }
-
-    fn end_without_mark(&mut self, out: &mut EventSink) -> Result<(), Error> {
-        self.done(out)
     }
 
     fn end(&mut self, out: &mut EventSink) -> Result<(), Error> {

@@ -11,7 +11,9 @@ use crate::wire::{
     answer::{self, NAME, OutputPlan, SchemaEnforcement, ServerSupport},
     cache, effort,
     encoded::{MessageEncoding, PrefixStability, conversation, thinking_from},
-    json::{JsonBody, comma, data_url, key, member, object, raw, room_for, sendable, text, texts},
+    json::{
+        JsonBody, comma, data_url, key, member, object, ours, raw, room_for, text, text_part, texts,
+    },
     media::{CarriedFiles, FilePart, ModelCapabilities, Recipient, file_name},
     names,
     optional::{OptionalMember, RefusedMembers},
@@ -20,10 +22,7 @@ use crate::wire::{
 };
 use harness_core::{
     error::Error,
-    message::{
-        Block, MediaSource, Message, Messages, ReasoningBlock, Role, ToolCall, ToolResult,
-        VendorData,
-    },
+    message::{Block, MediaSource, Message, Messages, Role, ToolCall, ToolResult},
     models::{Models, SchemaAnswers, Thinking},
     provider::{BodyDraft, Effort, OutputMode, Request, Settings, ToolChoice},
 };
@@ -168,14 +167,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         extra,
     } = settings;
     let plan = OutputPlan::of(request, settings, &server(options));
-    let with_tool;
-    let request = match &plan {
-        Some(plan) => {
-            with_tool = plan.request(request);
-            &with_tool
-        }
-        None => request,
-    };
+    let request = &*answer::with_tool(plan.as_ref(), request);
     tool_choice::check(request, settings)?;
     check(options)?;
     let mut body = JsonBody::new(extra, &["messages", "stream"], *refused)?;
@@ -410,7 +402,7 @@ fn encode_user(out: &mut BodyDraft, message: &Message, to: Recipient<'_>) {
     raw(out, r#"{"role":"user","content":["#);
     for part in &parts {
         match part {
-            UserPart::Words(text) => encode_words(out, text),
+            UserPart::Words(text) => text_part(out, "text", text),
             UserPart::File(part) => encode_file(out, part),
         }
     }
@@ -471,7 +463,7 @@ pub(super) fn is_written(message: &Message) -> bool {
 /// Whether the message contains a refusal that the model itself wrote.
 fn is_refusal(message: &Message) -> bool {
     message.blocks().iter().any(|block| match block {
-        Block::Text(text) => ours(text.vendor())
+        Block::Text(text) => ours(WIRE, text.vendor())
             .is_some_and(|data| ObjectMembers::of(&data).get("refusal").is_some()),
         _ => false,
     })
@@ -480,7 +472,7 @@ fn is_refusal(message: &Message) -> bool {
 fn encode_thought(out: &mut BodyDraft, message: &Message, replay: &ThoughtReplay, calls: bool) {
     // Only thinking with data of this wire is sent. Other thinking comes from another vendor.
     let blocks = message.blocks().iter().filter_map(|block| match block {
-        Block::Reasoning(reasoning) => data_of(reasoning).map(|data| (reasoning, data)),
+        Block::Reasoning(reasoning) => ours(WIRE, reasoning.vendor()).map(|data| (reasoning, data)),
         _ => None,
     });
     let text = |out: &mut BodyDraft, name: &str| {
@@ -508,15 +500,6 @@ fn encode_thought(out: &mut BodyDraft, message: &Message, replay: &ThoughtReplay
             }
         }
     }
-}
-
-fn data_of(reasoning: &ReasoningBlock) -> Option<Cow<'_, str>> {
-    ours(reasoning.vendor())
-}
-
-/// The vendor data as JSON, if requests of this wire can contain the data.
-fn ours(data: Option<&VendorData>) -> Option<Cow<'_, str>> {
-    data.filter(|data| data.wire() == WIRE).and_then(|data| sendable(data.json()))
 }
 
 fn field_of(data: &str) -> Option<&'static str> {
@@ -561,20 +544,11 @@ fn encode_shown(out: &mut BodyDraft, message: &Message, to: Recipient<'_>) {
     }
     comma(out);
     raw(out, r#"{"role":"user","content":["#);
-    encode_words(out, "The files that the tools returned, in the order of their results:");
+    text_part(out, "text", "The files that the tools returned, in the order of their results:");
     for result in message.results() {
         to.shown(result.content()).for_each(|part| encode_file(out, &part));
     }
     raw(out, "]}");
-}
-
-fn encode_words(out: &mut BodyDraft, text: &str) {
-    if !text.trim().is_empty() {
-        comma(out);
-        raw(out, r#"{"type":"text""#);
-        member(out, "text", text);
-        out.push(b'}');
-    }
 }
 
 fn encode_file(out: &mut BodyDraft, part: &FilePart<'_>) {
@@ -610,7 +584,9 @@ fn encode_file(out: &mut BodyDraft, part: &FilePart<'_>) {
                 MediaSource::Url(_) | MediaSource::Text { .. } => {}
             }
         }
-        FilePart::Text(media) => return encode_words(out, &media.to_text().unwrap_or_default()),
+        FilePart::Text(media) => {
+            return text_part(out, "text", &media.to_text().unwrap_or_default());
+        }
     }
     raw(out, "}}");
 }

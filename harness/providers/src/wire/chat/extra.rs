@@ -4,7 +4,7 @@
 
 use super::WIRE;
 use crate::wire::{
-    json::{key, put, raw, sendable},
+    json::{key, ours, put, raw},
     names,
     tolerant::{ObjectMembers, text_of},
 };
@@ -39,8 +39,7 @@ pub(super) fn kept(extra: &str, origin: Origin) -> String {
 
 /// The `extra_content` of this call, as JSON. `None` if the call has another origin.
 pub(super) fn of_call(call: &ToolCall, origin: Origin) -> Option<String> {
-    let data = call.vendor().filter(|data| data.wire() == WIRE)?;
-    let json = sendable(data.json())?;
+    let json = ours(WIRE, call.vendor())?;
     let members = ObjectMembers::of(&json);
     let is_ours = text_of(members.get("origin")) == origin.mark();
     members.get("extra_content").filter(|_| is_ours).map(str::to_owned)

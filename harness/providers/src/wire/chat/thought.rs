@@ -78,7 +78,7 @@ impl AnswerThinking {
             self.push_field(name, text, out)?;
         }
         for (size, detail) in details {
-            out.keep_bytes(size)?;
+            out.grow(size)?;
             if !is_found {
                 let mut texts = ["text", "summary"].iter().filter_map(|name| detail.get(name));
                 let text = texts.find(|json| json.starts_with('"'));

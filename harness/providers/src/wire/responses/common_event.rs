@@ -4,14 +4,12 @@
 use std::borrow::Cow;
 
 use super::{
-    decode::{
-        IncompleteDetails, InputTokensDetails, OutputTokensDetails, ResponseObject,
-        ResponsesWireUsage,
-    },
+    decode::{IncompleteDetails, ResponseObject, ResponsesWireUsage},
     item::ItemEvent,
 };
 use crate::wire::{
     json_walk::{JsonWalk, SeenMembers},
+    token_details::{InputTokenDetails, OutputTokenDetails},
     tolerant::{ObjectMembers, RawJson, TolerantCount, TolerantList, TolerantObject, TolerantText},
 };
 
@@ -190,19 +188,11 @@ impl ResponsesWireUsage {
                     1
                 }
                 b"input_tokens_details" => {
-                    let counts =
-                        TolerantCount::walk_all(walk, ["cached_tokens", "cache_write_tokens"])?;
-                    let details = |[cached_tokens, cache_write_tokens]: [_; 2]| {
-                        InputTokensDetails { cached_tokens, cache_write_tokens }
-                    };
-                    usage.input_tokens_details = TolerantObject(counts.map(details));
+                    usage.input_tokens_details = InputTokenDetails::walk(walk)?;
                     2
                 }
                 b"output_tokens_details" => {
-                    let counts = TolerantCount::walk_all(walk, ["reasoning_tokens"])?;
-                    let details =
-                        |[reasoning_tokens]: [_; 1]| OutputTokensDetails { reasoning_tokens };
-                    usage.output_tokens_details = TolerantObject(counts.map(details));
+                    usage.output_tokens_details = OutputTokenDetails::walk(walk)?;
                     3
                 }
                 _ => return walk.skip(),

@@ -16,7 +16,10 @@ use super::{
 use crate::wire::{
     decoder::{Decoder, Dialect, EventSink, not_understood},
     delta_fast_path::VaryingPlaces,
-    fault, reader, scan,
+    fault,
+    json_walk::JsonWalk,
+    reader,
+    token_details::{InputTokenDetails, OutputTokenDetails},
     tolerant::{
         ObjectMembers, RawJson, TolerantCount, TolerantList, TolerantObject, TolerantText, text_of,
     },
@@ -130,23 +133,9 @@ pub(super) struct ResponsesWireUsage {
     #[serde(default)]
     pub(super) output_tokens: TolerantCount,
     #[serde(default)]
-    pub(super) input_tokens_details: TolerantObject<InputTokensDetails>,
+    pub(super) input_tokens_details: TolerantObject<InputTokenDetails>,
     #[serde(default)]
-    pub(super) output_tokens_details: TolerantObject<OutputTokensDetails>,
-}
-
-#[derive(Default, Deserialize)]
-pub(super) struct InputTokensDetails {
-    #[serde(default)]
-    pub(super) cached_tokens: TolerantCount,
-    #[serde(default)]
-    pub(super) cache_write_tokens: TolerantCount,
-}
-
-#[derive(Default, Deserialize)]
-pub(super) struct OutputTokensDetails {
-    #[serde(default)]
-    pub(super) reasoning_tokens: TolerantCount,
+    pub(super) output_tokens_details: TolerantObject<OutputTokenDetails>,
 }
 
 /// A delta of an item. `output` is the output index of the item.
@@ -284,27 +273,31 @@ impl Dialect for ResponsesAnswer {
     }
 
     fn delta(&self, data: &str, places: &mut VaryingPlaces) -> Option<ItemDelta> {
-        let (mut kind, mut output, mut content, mut summary) = ("", "", "0", "0");
-        scan::object(data, |name, rest| match name {
-            // The scan stops if the event is not a delta, because other events may be long.
-            "type" => scan::value(rest, &mut kind).filter(|_| kind.ends_with(".delta\"")),
-            "output_index" => scan::value(rest, &mut output),
-            "content_index" => scan::value(rest, &mut content),
-            "summary_index" => scan::value(rest, &mut summary),
-            "delta" => places.text(rest),
-            _ => places.any(rest),
+        let (mut what, mut output, mut content, mut summary) = (None, None, 0, 0);
+        JsonWalk::new(data.as_bytes()).object(|walk, name| {
+            match name {
+                b"type" => {
+                    let is_delta = |what: &ItemEventKind| {
+                        matches!(
+                            what,
+                            ItemEventKind::Text
+                                | ItemEventKind::Summary
+                                | ItemEventKind::Thinking
+                                | ItemEventKind::Arguments
+                        )
+                    };
+                    // The walk stops if the event is not a delta, because other events may be long.
+                    what = Some(ItemEventKind::of(walk.plain()?).filter(is_delta)?);
+                }
+                b"output_index" => output = Some(walk.number()?),
+                b"content_index" => content = walk.number()?,
+                b"summary_index" => summary = walk.number()?,
+                b"delta" => places.text(walk)?,
+                _ => places.any(walk)?,
+            }
+            Some(())
         })?;
-        let what = ItemEventKind::of(kind.strip_prefix('"')?.strip_suffix('"')?.as_bytes())?;
-        let is_delta = matches!(
-            what,
-            ItemEventKind::Text
-                | ItemEventKind::Summary
-                | ItemEventKind::Thinking
-                | ItemEventKind::Arguments
-        );
-        let number = |json: &str| json.parse::<u64>().ok();
-        let (content, summary) = (number(content)?, number(summary)?);
-        is_delta.then_some(ItemDelta { what, output: number(output)?, content, summary })
+        Some(ItemDelta { what: what?, output: output?, content, summary })
     }
 
     fn again(
@@ -325,19 +318,6 @@ impl Dialect for ResponsesAnswer {
             ..ItemEvent::default()
         };
         Some(item.read_event(what, told, out))
-    }
-
-    /// Always `false`, because the last event of this wire contains the stop reason.
-    fn has_stopped(&self) -> bool {
-        false
-    }
-
-    fn end_without_mark(&mut self, _: &mut EventSink) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn end(&mut self, _: &mut EventSink) -> Result<(), Error> {
-        Ok(())
     }
 }
 

@@ -3,8 +3,6 @@
 //! The vendor stores nothing, so each request repeats the whole conversation, including the vendor's own items. The
 //! bytes of a message depend only on the message.
 
-use std::borrow::Cow;
-
 use harness_schema::StrictForm;
 
 use super::{
@@ -19,12 +17,13 @@ use crate::wire::{
     cache, effort,
     encoded::{MessageEncoding, PrefixStability, conversation, thinking_from},
     json::{
-        JsonBody, comma, data_url, key, member, members, object, put, raw, sendable, text, texts,
+        JsonBody, comma, data_url, key, member, members, object, ours, put, raw, text, text_part,
+        texts,
     },
     media::{CarriedFiles, FilePart, ModelCapabilities, Recipient, file_name},
     names,
     optional::{OptionalMember, RefusedMembers},
-    prefix, surrogates,
+    prefix,
     tolerant::{ObjectMembers, text_of},
     tool_choice,
 };
@@ -32,7 +31,7 @@ use harness_core::{
     error::{Error, ErrorKind},
     message::{
         Block, Media, MediaKind, MediaSource, Message, Messages, ReasoningBlock, Role, TextBlock,
-        ToolCall, ToolResult, VendorData,
+        ToolCall, ToolResult, VendorData, without_lone_surrogates,
     },
     models::{Models, SchemaAnswers},
     provider::{BodyDraft, Effort, OutputMode, ReasoningBinding, Request, Settings, ToolChoice},
@@ -145,14 +144,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         ));
     }
     let plan = OutputPlan::of(request, settings, &server(options));
-    let with_tool;
-    let request = match &plan {
-        Some(plan) => {
-            with_tool = plan.request(request);
-            &with_tool
-        }
-        None => request,
-    };
+    let request = &*answer::with_tool(plan.as_ref(), request);
     tool_choice::check(request, settings)?;
     check(settings)?;
     let mut body = JsonBody::new(extra, &["input", "stream"], *refused)?;
@@ -357,7 +349,7 @@ fn encode_items(out: &mut BodyDraft, message: &Message, thinking: bool, loaded: 
         .collect();
     let is_open = |block: &Block| {
         let Block::Vendor(data) = block else { return None };
-        let data = ours(Some(data))?;
+        let data = ours(WIRE, Some(data))?;
         wanted(&ObjectMembers::of(&data)).filter(|(_, id)| !answered.contains(id))
     };
     let mut picture = None;
@@ -414,7 +406,7 @@ fn is_picture(data: &VendorData) -> bool {
 /// Writes the item of a generated picture, with the picture.
 fn encode_picture(out: &mut BodyDraft, data: &VendorData, picture: Option<&Media>) {
     let data_of = picture.and_then(Media::base64);
-    let (Some(kept), Some(data)) = (ours(Some(data)), data_of) else { return };
+    let (Some(kept), Some(data)) = (ours(WIRE, Some(data)), data_of) else { return };
     comma(out);
     out.push(b'{');
     members(out, &kept, &["result"]);
@@ -466,7 +458,7 @@ fn is_foreign(message: &Message) -> bool {
 /// Whether the message contains a refusal that the model itself wrote.
 fn has_refusal(message: &Message) -> bool {
     message.blocks().iter().any(|block| match block {
-        Block::Text(text) => ours(text.vendor()).is_some_and(|kept| is_refusal(&kept)),
+        Block::Text(text) => ours(WIRE, text.vendor()).is_some_and(|kept| is_refusal(&kept)),
         _ => false,
     })
 }
@@ -487,7 +479,7 @@ fn encode_block(out: &mut BodyDraft, block: &Block, thinking: bool, loaded: &Loa
         Block::ToolCall(call) => encode_call(out, call, thinking),
         Block::Reasoning(reasoning) => encode_reasoning(out, reasoning),
         Block::Vendor(data) => {
-            let json = ours(Some(data)).unwrap_or_default();
+            let json = ours(WIRE, Some(data)).unwrap_or_default();
             if let Some(items) = summary::items(&json) {
                 items.iter().for_each(|item| {
                     comma(out);
@@ -517,7 +509,7 @@ fn encode_user(out: &mut BodyDraft, message: &Message, to: Recipient<'_>) {
     let first = out.len();
     for block in message.blocks() {
         match block {
-            Block::Text(text) => encode_words(out, text.text()),
+            Block::Text(text) => text_part(out, "input_text", text.text()),
             Block::Image(media) => encode_media(out, MediaKind::Image, media, to),
             Block::Audio(media) => encode_media(out, MediaKind::Audio, media, to),
             Block::Document(media) => encode_media(out, MediaKind::Document, media, to),
@@ -536,7 +528,7 @@ fn encode_text(out: &mut BodyDraft, text: &TextBlock, with_id: bool) {
     if text.text().trim().is_empty() {
         return;
     }
-    let kept = ours(text.vendor()).unwrap_or_default();
+    let kept = ours(WIRE, text.vendor()).unwrap_or_default();
     let members = ObjectMembers::of(&kept);
     let phase = members.get("phase").filter(|phase| *phase != "null");
     let id = text_of(members.get("id"));
@@ -568,7 +560,7 @@ fn encode_text(out: &mut BodyDraft, text: &TextBlock, with_id: bool) {
 /// Writes encrypted thinking. Leaves out other thinking, because the vendor stores nothing and cannot find the thinking
 /// by its id.
 fn encode_reasoning(out: &mut BodyDraft, reasoning: &ReasoningBlock) {
-    let Some(json) = ours(reasoning.vendor()) else { return };
+    let Some(json) = ours(WIRE, reasoning.vendor()) else { return };
     let members = ObjectMembers::of(&json);
     if text_of(members.get("encrypted_content")).is_empty() {
         return;
@@ -593,7 +585,7 @@ fn encode_reasoning(out: &mut BodyDraft, reasoning: &ReasoningBlock) {
 }
 
 fn encode_call(out: &mut BodyDraft, call: &ToolCall, with_id: bool) {
-    let kept = ours(call.vendor()).unwrap_or_default();
+    let kept = ours(WIRE, call.vendor()).unwrap_or_default();
     let members = ObjectMembers::of(&kept);
     let custom = is_custom(call);
     comma(out);
@@ -601,7 +593,7 @@ fn encode_call(out: &mut BodyDraft, call: &ToolCall, with_id: bool) {
     member(out, "call_id", &names::id(call.id(), ID_LIMIT));
     member(out, "name", &names::tool(call.name()));
     if custom {
-        member(out, "input", &text_of(Some(&surrogates::readable(call.arguments()))));
+        member(out, "input", &text_of(Some(&without_lone_surrogates(call.arguments()))));
     } else {
         // In the protocol, the arguments are any text, but some servers parse this text as JSON.
         member(out, "arguments", &object(call.arguments()));
@@ -622,7 +614,7 @@ fn encode_call(out: &mut BodyDraft, call: &ToolCall, with_id: bool) {
 
 /// Writes a call of the tool search. The output of this call will contain the found tools.
 fn encode_search(out: &mut BodyDraft, call: &ToolCall, with_id: bool) {
-    let kept = ours(call.vendor()).unwrap_or_default();
+    let kept = ours(WIRE, call.vendor()).unwrap_or_default();
     let id = text_of(ObjectMembers::of(&kept).get("id"));
     comma(out);
     raw(out, r#"{"type":"tool_search_call""#);
@@ -651,7 +643,7 @@ fn encode_loaded(out: &mut BodyDraft, result: &ToolResult, tools: &[&str]) {
 
 /// Whether the input of the call is free text. The result of such a call needs a separate item type.
 fn is_custom(call: &ToolCall) -> bool {
-    let kept = ours(call.vendor()).unwrap_or_default();
+    let kept = ours(WIRE, call.vendor()).unwrap_or_default();
     text_of(ObjectMembers::of(&kept).get("type")) == "custom_tool_call"
 }
 
@@ -677,27 +669,18 @@ fn encode_result(out: &mut BodyDraft, result: &ToolResult, custom: bool, to: Rec
     for part in result.content() {
         match (part.media(), to.words(part)) {
             (Some((kind, media)), None) => encode_media(out, kind, media, to),
-            (_, words) => encode_words(out, &words.unwrap_or_default()),
+            (_, words) => text_part(out, "input_text", &words.unwrap_or_default()),
         }
     }
     raw(out, "]}");
 }
 
-fn encode_words(out: &mut BodyDraft, text: &str) {
-    if !text.trim().is_empty() {
-        comma(out);
-        raw(out, r#"{"type":"input_text""#);
-        member(out, "text", text);
-        out.push(b'}');
-    }
-}
-
 /// Writes a file, or the text that replaces the file.
 fn encode_media(out: &mut BodyDraft, kind: MediaKind, media: &Media, to: Recipient<'_>) {
     let (address, media) = match to.part_or_line(kind, media) {
-        Err(words) => return encode_words(out, &words),
+        Err(words) => return text_part(out, "input_text", &words),
         Ok(FilePart::Text(media)) => {
-            return encode_words(out, &media.to_text().unwrap_or_default());
+            return text_part(out, "input_text", &media.to_text().unwrap_or_default());
         }
         Ok(FilePart::Image(media)) => {
             comma(out);
@@ -729,9 +712,4 @@ fn encode_media(out: &mut BodyDraft, kind: MediaKind, media: &Media, to: Recipie
         MediaSource::Text { .. } => {}
     }
     out.push(b'}');
-}
-
-/// The vendor data as JSON, if requests of this wire can contain the data.
-fn ours(data: Option<&VendorData>) -> Option<Cow<'_, str>> {
-    data.filter(|data| data.wire() == WIRE).and_then(|data| sendable(data.json()))
 }

@@ -21,11 +21,7 @@ use std::{
     time::Duration,
 };
 
-use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
-use tokio::{
-    process::{ChildStderr, ChildStdout},
-    signal::unix::{SignalKind, signal},
-};
+use tokio::process::{ChildStderr, ChildStdout};
 
 /// The environment variable that marks the processes of a command. If a command runs inside another command, the value
 /// contains the marks of both commands.
@@ -150,20 +146,6 @@ impl OutputPipes {
     fn proc_names(&self) -> Vec<std::path::PathBuf> {
         let ends = [rustix::fs::fstat(&self.stdout), rustix::fs::fstat(&self.stderr)];
         ends.into_iter().flatten().map(|end| format!("pipe:[{}]", end.st_ino).into()).collect()
-    }
-}
-
-/// Waits until a child has ended, without reaping it.
-async fn exited(child: Pid) {
-    // Listening starts before the first check, so that the end of the child is not missed.
-    let mut child_ended = signal(SignalKind::child()).ok();
-    let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
-    // An error means that the child is gone, because other code has reaped it.
-    while let Ok(None) = waitid(WaitId::Pid(child), look) {
-        match &mut child_ended {
-            Some(child_ended) => _ = child_ended.recv().await,
-            None => std::future::pending().await,
-        }
     }
 }
 

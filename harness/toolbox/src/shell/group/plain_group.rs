@@ -8,10 +8,10 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::{CommandSpec, OutputPipes, exited, reaped};
+use super::{CommandSpec, OutputPipes, reaped};
 #[cfg(target_os = "linux")]
 use super::{processes, traces::ProcessTraces};
-use harness_core::watchdog::Watchdog;
+use harness_core::watchdog::{Watchdog, exited};
 
 /// A shell that leads its own process group.
 ///

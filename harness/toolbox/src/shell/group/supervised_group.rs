@@ -14,12 +14,13 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::{io::AsyncWriteExt as _, net::UnixStream};
 
 use super::{
-    CommandSpec, OutputPipes, exited,
+    CommandSpec, OutputPipes,
     order::{CommandOrder, SupervisorReport},
     processes, reaped,
     supervisor::{ARGUMENT, NAME},
     traces::ProcessTraces,
 };
+use harness_core::watchdog::exited;
 
 /// The program's own file, even if it was deleted or replaced.
 pub(super) const PROGRAM: &str = "/proc/self/exe";
