@@ -102,7 +102,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         "testing",
         &[
             "error", "message", "models", "secret", "tool", "provider", "wire", "client", "policy",
-            "journal", "context", "agent", "trace",
+            "journal", "context", "agent", "trace", "unwind",
         ],
     ),
     (

@@ -211,7 +211,9 @@ impl ChatSlot {
             let begun = running.log.place() > 0;
             let why = again(if begun { went_on } else { waited });
             let (received, unreceived) = running.take_steering();
-            running.end_run(Err(not_begun(why)), received);
+            // What a run has spent that has begun is not known.
+            let end = if begun { lost(why) } else { not_begun(why) };
+            running.end_run(Err(end), received);
             for job in unreceived {
                 job.refuse(waited);
             }
@@ -411,13 +413,22 @@ fn again(why: &Error) -> Error {
     Error::new(why.kind(), why.to_string())
 }
 
-/// The result of a run that did not begin, or whose end is not known.
+/// The result of a run that did not begin.
 pub(super) fn not_begun(why: Error) -> Stopped {
+    stopped(why, RunRecord::of_nothing())
+}
+
+/// The result of a run that has begun and whose end is not known.
+fn lost(why: Error) -> Stopped {
+    stopped(why, RunRecord::default())
+}
+
+fn stopped(why: Error, run_record: RunRecord) -> Stopped {
     let outcome = match why.kind() {
         ErrorKind::Closed => Outcome::Cancelled,
         _ => Outcome::Failed,
     };
-    Stopped::new(outcome, Some(why), None, RunRecord::of_nothing())
+    Stopped::new(outcome, Some(why), None, run_record)
 }
 
 /// Closes the log of a run. If the log has no event for the end of the run, this function first adds that event.

@@ -102,6 +102,11 @@ impl ConversationSpending {
                 self.before_resume = Some(Box::new(self.spent_by_run()));
                 self.read_run(agent, Some(limits));
             }
+            // An answer that breaks off has the price of the model that was asked.
+            Fact::Interrupted { asked: true, .. } => {
+                let (provider, model) = agent.provider_and_model();
+                self.guard().look_up_price(provider, model);
+            }
             _ => {}
         }
         self.apply(fact, is_asking);
@@ -120,11 +125,11 @@ impl ConversationSpending {
         let budget = Budget::of_run(&self.budget, limits, Arc::clone(&rails));
         let before = self.guard.replace(Box::new(guard(agent, rails, budget)));
         if let (Some(guard), Some(mut before)) = (&mut self.guard, before) {
+            if self.before_resume.is_some() {
+                guard.resume_from(&before);
+            }
             guard.continue_after(&mut before);
         }
-        // An answer that breaks off has this price.
-        let (provider, model) = agent.provider_and_model();
-        self.guard().look_up_price(provider, model);
     }
 
     /// The budget for a new run.

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    durable::{DurableState, InJournal, guarded},
+    durable::{InJournal, guarded},
     state::ConversationState,
 };
 use crate::{Agent, Machine, compaction::context_usage::window_tokens};
@@ -37,7 +37,7 @@ enum LargeResultPlace {
 
 impl LargeResultStore {
     pub(crate) fn of(state: &ConversationState) -> Self {
-        let kept = state.durable.as_ref().and_then(DurableState::in_journal);
+        let kept = state.durable.as_ref().and_then(|durable| durable.in_journal());
         Self::new(&state.agent, kept, window_tokens(state), state.machine.began_with())
     }
 

@@ -12,11 +12,7 @@ use super::{
 };
 use crate::{
     Action, Outcome, Reply, Stopped,
-    conversation::{
-        durable::{DurableState, InJournal},
-        open::open_conversation,
-        state::ConversationState,
-    },
+    conversation::{durable::InJournal, open::open_conversation, state::ConversationState},
     output::spec::{OutputSpec, without_schema},
     run::{input::RunInput, progress::ProgressSender},
 };
@@ -40,7 +36,7 @@ impl ParentRun {
         let rails = chat.agent.guardrails();
         let below = caller.and_then(|caller| caller.depth).map(|depth| depth.saturating_sub(1));
         let depth = [rails.depth_of_agents(), below].into_iter().flatten().min();
-        let kept = chat.durable.as_ref().and_then(DurableState::in_journal);
+        let kept = chat.durable.as_ref().and_then(|durable| durable.in_journal());
         let approver = chat.approval_policy(&chat.agent).approver();
         Self {
             kept,

@@ -7,8 +7,9 @@ impl Error {
     /// The text of the error for a person who uses the program, for example in a browser. The other texts of an error
     /// are for the people who run the program.
     ///
-    /// If a vendor has refused a request, or a model cannot read a file, this is the message, without the name of the
-    /// provider, the request id, addresses, and advice about settings, and at most 300 bytes of it. For every other
+    /// If a vendor's server has refused a request as wrong or has failed, or a model cannot read a file, this is the
+    /// message, without the name of the provider, the request id, addresses, and advice about settings, and at most 300
+    /// bytes of it. For every other
     /// kind of error it is one sentence that is the same for all errors of the kind: their messages can name servers,
     /// types, settings and files of the program.
     ///
@@ -39,11 +40,25 @@ impl Error {
     fn with_later_as(&self, sentence: impl Fn(ErrorKind) -> Option<&'static str>) -> String {
         let mut text = String::new();
         // Writing to a string never fails.
-        let _ = self.write_with_later(&mut text, |error| match sentence(error.kind()) {
-            Some(sentence) => sentence.to_owned(),
-            None => without_addresses(&beginning(&error.answer_text(), LONGEST)),
+        let _ = self.write_with_later(&mut text, |error| {
+            match sentence(error.kind()).or_else(|| error.sentence_of_status()) {
+                Some(sentence) => sentence.to_owned(),
+                None => beginning(&without_addresses(&error.answer_text()), LONGEST).into_owned(),
+            }
         });
         text
+    }
+}
+
+impl Error {
+    /// What a person reads of a vendor's refusal whose message is about the account of the program.
+    fn sentence_of_status(&self) -> Option<&'static str> {
+        match self.status()? {
+            _ if self.is_out_of_quota() => Some("the service has no more credit for the model"),
+            401..=404 => Some("the model refuses the service: tell the people who run it"),
+            429 => Some("too many people ask the model now: try again later"),
+            _ => None,
+        }
     }
 }
 
@@ -77,7 +92,7 @@ impl ErrorKind {
 }
 
 /// The text with `[address]` in place of each word that has the address of a server: a URL, a number with dots such as
-/// `10.0.3.7`, or a name with a port such as `models.internal:8443`.
+/// `10.0.3.7` or `fd00::12`, or a name with a port such as `models.internal:8443` or `vllm:8000`.
 fn without_addresses(text: &str) -> String {
     let word =
         |word: &str| if has_address(word) { "[address]".to_owned() } else { word.to_owned() };
@@ -91,7 +106,12 @@ fn has_address(word: &str) -> bool {
         let part = part.trim_matches(['.', ':']);
         let (name, port) = part.split_once(':').unwrap_or((part, ""));
         let dots = name.matches('.').count();
-        (dots == 3 && name.split('.').all(is_number)) || (dots > 0 && is_number(port))
+        let has_port = is_number(port) && (2..=5).contains(&port.len());
+        let is_name = name.starts_with(char::is_alphabetic);
+        (dots == 3 && name.split('.').all(is_number))
+            || (has_port && (dots > 0 || is_name))
+            || ((part.contains("::") || part.matches(':').count() > 3)
+                && part.chars().all(|c| c == ':' || c.is_ascii_hexdigit()))
     };
     word.contains("://") || word.contains(r":\/\/") || word.split(|c| !is_part(c)).any(host)
 }

@@ -24,7 +24,9 @@ macro_rules! common_facts {
         pub(super) fn read_common(json: &str) -> Option<Fact> {
             match name_of(json)? {
                 $($name => {
+                    // Serde decides about members that are not known.
                     #[derive(Deserialize)]
+                    #[serde(deny_unknown_fields)]
                     struct Members {
                         #[serde(rename = "fact")]
                         _name: IgnoredAny,

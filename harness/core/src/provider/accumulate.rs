@@ -11,7 +11,7 @@ use futures_util::StreamExt as _;
 use serde_json::value::RawValue;
 
 use super::{
-    JsonProgress, ProviderResponse, StopReason, StreamEvent, Usage, VendorPart,
+    JsonProgress, ProviderResponse, StopReason, StreamEvent, Usage, VendorPart, cut_off,
     repeats::{ArgumentsPrint, RepeatCandidate, repeated},
 };
 use crate::{
@@ -790,14 +790,6 @@ fn message_of(blocks: Vec<Block>) -> Option<Message> {
 
 fn is_whole(arguments: &str) -> bool {
     arguments.trim().is_empty() || serde_json::from_str::<&RawValue>(arguments).is_ok()
-}
-
-/// The error of a stream that ended before the answer was complete.
-pub fn cut_off() -> Error {
-    Error::new(
-        ErrorKind::CutOff,
-        "the answer ended before it was complete: the connection was closed in the middle",
-    )
 }
 
 fn protocol(message: String) -> Error {

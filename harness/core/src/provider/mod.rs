@@ -33,9 +33,6 @@ pub use self::sent::EncodedMessages;
 pub use self::settings::merge;
 pub use self::speak::{EventSender, ForwardedStream, stream_events};
 pub use self::{
-    accumulate::cut_off, answer::RequestPurpose, progress::JsonProgress, response::update_count,
-};
-pub use self::{
     accumulate::{Accumulator, accumulate},
     answer::{OutputMode, OutputSchema},
     binding::{PrefixAddition, ReasoningBinding},
@@ -54,6 +51,11 @@ pub use self::{
     accumulate::{CallPiece, breaks_off},
     answer::in_words,
     context::{ContextMeter, tokens_of},
+};
+pub use self::{
+    answer::RequestPurpose,
+    progress::JsonProgress,
+    response::{cut_off, update_count},
 };
 use crate::{error::Error, secret::Secrets};
 

@@ -3,7 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::WantedItem;
-use crate::message::Message;
+use crate::{
+    error::{Error, ErrorKind},
+    message::Message,
+};
 
 /// Why the model stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -143,4 +146,12 @@ pub struct ProviderResponse {
     pub model: Option<String>,
     /// The name of the provider that answered, if several providers were possible.
     pub provider: Option<String>,
+}
+
+/// The error of a stream that ended before the answer was complete.
+pub fn cut_off() -> Error {
+    Error::new(
+        ErrorKind::CutOff,
+        "the answer ended before it was complete: the connection was closed in the middle",
+    )
 }

@@ -364,7 +364,7 @@ mod tests {
         for (text, expected) in table {
             assert_eq!(secrets.hide(text, None), expected);
         }
-        assert_eq!(secrets.name("call_tok/0001\"x"), "call_[secret]");
+        assert_eq!(known.hide("call_tok/0001\"x"), "call_[secret]");
     }
 
     /// JSON texts of `results` tool results. Each result has `rows` rows, and each row has its own value of `key`.
