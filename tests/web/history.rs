@@ -395,7 +395,7 @@ async fn the_reason_of_a_failure_is_there_after_a_restart_and_names_no_server() 
     let error = |message: &str| {
         let url = Arc::from("https://models.internal/v1");
         Error::new(ErrorKind::Api, message)
-            .with_status(404)
+            .with_status(400)
             .with_request_id("req_secret")
             .with_provider("gateway")
             .with_url(&url, None)
@@ -422,7 +422,7 @@ async fn the_reason_of_a_failure_is_there_after_a_restart_and_names_no_server() 
         assert_eq!(ends(&page), lives);
     }
     let text = json!(lives).to_string();
-    assert!(text.contains("404: no model (of this name)\""), "{text}");
+    assert!(text.contains("400: no model (of this name)\""), "{text}");
     for hidden in ["internal", "gateway", "req_secret"] {
         assert!(!text.contains(hidden), "{hidden}: {text}");
     }

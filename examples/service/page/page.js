@@ -324,6 +324,8 @@ async function say(message) {
   return false;
 }
 
+// A browser keeps only six connections to a server, so a tab that nobody sees gives its own back.
+document.addEventListener("visibilitychange", () => document.hidden ? reading.abort() : follow());
 let reading = new AbortController();
 /** Reads the conversation, again and again if the connection breaks. */
 async function follow() {

@@ -1,12 +1,11 @@
 // A page with `useChat` of the AI SDK, in React, for this service. All that is not the look of a page is in `useService`.
-import { useChat } from '@ai-sdk/react';
+import { Chat, useChat } from '@ai-sdk/react';
 import { DefaultChatTransport } from 'ai';
 import { useEffect, useEffectEvent, useState } from 'react';
 import { createRoot } from 'react-dom/client';
 
 // glue begins
 const id = location.hash.slice(1);
-const transport = new DefaultChatTransport({ api: '/api/chat' });
 
 // Sends each answer when it is given, and once: see the guide.
 const sent = new Set();
@@ -20,8 +19,11 @@ const sendAutomaticallyWhen = ({ messages }) => {
 // After a request that has failed, an answer can be given again.
 const onError = () => sent.clear();
 
+// With `transport` as an option of `useChat` itself, a run that is resumed would have its beginning twice.
+const session = new Chat({ id, transport: new DefaultChatTransport({ api: '/api/chat' }), sendAutomaticallyWhen, onError });
+
 function useService() {
-  const chat = useChat({ id, transport, sendAutomaticallyWhen, onError });
+  const chat = useChat({ chat: session });
   // What the server has is what is shown, also what other tabs have said, and what was answered while the server was away.
   const load = useEffectEvent(async (signal) => {
     const response = await fetch(`/api/chat/${id}`, { signal }).catch(() => undefined);
@@ -37,22 +39,21 @@ function useService() {
     const timer = setInterval(() => load(over.signal), 1000);
     return () => { clearInterval(timer); over.abort(); };
   }, [chat.status]);
-  const answer = (approval, approved) => chat.addToolApprovalResponse({ id: approval.id, approved });
   // `stop` of `useChat` only closes the connection.
   const stop = () => fetch(`/api/chat/${id}/stop`, { method: 'POST', headers: { 'content-type': 'application/json' } });
-  return { ...chat, answer, stop };
+  return { ...chat, stop, answer: ({ id }, approved) => chat.addToolApprovalResponse({ id, approved }) };
 }
 // glue ends
 
-function Part({ part, answer }) {
+function Part({ part, answer, disabled }) {
   if (part.type === 'text') return <p>{part.text}</p>;
   if (!part.toolCallId) return null;
   const asks = part.state === 'approval-requested';
   return (
     <p className="call">
       {part.type}: {part.state} {JSON.stringify(part.output ?? part.input)}
-      {asks && <button className="allow" onClick={() => answer(part.approval, true)}>Allow</button>}
-      {asks && <button className="deny" onClick={() => answer(part.approval, false)}>Deny</button>}
+      {asks && <button className="allow" disabled={disabled} onClick={() => answer(part.approval, true)}>Allow</button>}
+      {asks && <button className="deny" disabled={disabled} onClick={() => answer(part.approval, false)}>Deny</button>}
     </p>
   );
 }
@@ -65,7 +66,7 @@ function Page() {
     <main>
       <div id="log">
         {messages.map((message) => (
-          <section key={message.id}>{message.parts.map((part, at) => <Part key={at} part={part} answer={answer} />)}</section>
+          <section key={message.id}>{message.parts.map((part, at) => <Part key={at} part={part} answer={answer} disabled={status !== 'ready'} />)}</section>
         ))}
       </div>
       <p id="status">{status} {error?.message}</p>

@@ -187,7 +187,7 @@ impl StrictForm {
     }
 
     /// Whether the vendor accepts this value of `format`.
-    fn keeps_format(self, format: &str) -> bool {
+    fn is_kept_format(self, format: &str) -> bool {
         match self {
             Self::Anthropic => FORMATS.contains(&format) || format == "uri",
             Self::OpenAI => FORMATS.contains(&format),
@@ -480,7 +480,7 @@ impl<'a> StrictWriter<'a> {
     fn words(&mut self, map: &mut Map<String, Value>, pointer: &str) -> Result<(), NotStrict> {
         let Self { form, patterns, .. } = self;
         let mut kept = |word: &str, value: &Value| match word {
-            "format" => value.as_str().is_some_and(|format| form.keeps_format(format)),
+            "format" => value.as_str().is_some_and(|format| form.is_kept_format(format)),
             // A pattern that the vendor's engine cannot compile would make the vendor refuse the
             // whole request.
             "pattern" if form.kept().contains(&word) => {

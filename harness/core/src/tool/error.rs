@@ -95,7 +95,7 @@ impl ToolError {
     ///     // JSON, as it was given: a text here, or `null`.
     ///     match answered.answer.as_str() {
     ///         Some(place) => Ok(format!("Booked at {time}, {place}.")),
-    ///         None => Err("The guest does not say where, so nothing is booked.".into()),
+    ///         None => Err(ToolError::new("The guest does not say where, so nothing is booked.")),
     ///     }
     /// }
     /// # let _ = book::TOOL;
