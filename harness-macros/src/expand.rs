@@ -421,8 +421,8 @@ fn inferred(SpanRange(first, last): SpanRange, krate: &TokenStream) -> TokenStre
     quote!(#head #tail)
 }
 
-/// A rule for rustc. All tokens of the rule have the span of `place`, so that rustc reports an error at this place. The
-/// called functions are `track_caller` for the same reason.
+/// A constant that rustc cannot evaluate if the rule is broken. All its tokens have the span of `place`, and the
+/// functions that it calls are `track_caller`, so that rustc reports the error at this place.
 fn rule(
     ParamRule { place, condition, message }: &ParamRule,
     constant: &Ident,

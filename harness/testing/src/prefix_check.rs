@@ -146,7 +146,7 @@ impl PrefixCheck {
     }
 
     /// Starts a server that checks each request. For each accepted request, the server calls `answer` with the request
-    /// and the proof for the reasoning in the answer.
+    /// and a signature. The answer gives this signature to its reasoning, so that later requests can be checked.
     ///
     /// # Errors
     /// Fails if the operating system provides no port.

@@ -42,8 +42,8 @@ use harness_core::error::Error;
 pub struct RunsSoFar {
     /// The runs before the last one, from the beginning of the conversation.
     pub earlier: Vec<Numbered>,
-    /// What the last run has had. What it will have comes from the watcher. Nothing if the run waits to begin, and if nothing was
-    /// said yet.
+    /// The events of the last run so far. Its later events come from the watcher. Empty if the run waits to begin, or if
+    /// the conversation has no message yet.
     pub last: Vec<Numbered>,
     /// Whether the last run goes on or waits to begin.
     pub goes_on: bool,

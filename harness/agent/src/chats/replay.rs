@@ -25,9 +25,9 @@ pub(super) struct ReplayedEvents {
     pub(super) unended: Option<UnendedRun>,
 }
 
-/// Makes events from the facts of a conversation, beginning with the fact number `from`. If `unended` is set,
-/// the remaining events of that run come first. `followed` means that a later run exists, so all replayed runs
-/// have ended.
+/// Makes events from the facts of a conversation, beginning with the fact number `from`. `unended` is a run that began
+/// before this fact and has not ended there: its remaining events come first. `followed` means that a later run exists,
+/// so all replayed runs have ended.
 ///
 /// Yields to other tasks between parts of the facts.
 pub(super) async fn replay(

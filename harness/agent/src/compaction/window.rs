@@ -132,8 +132,8 @@ pub(crate) fn lower_max_tokens_after(
         }
         _ => return false,
     };
-    // The vendor refused `was`. If `was` fits into the sizes that the error states, these are wrong, and half of `was`
-    // is tried.
+    // The vendor refused `was` tokens. If the sizes in its error leave room for `was` tokens, these sizes are wrong, and
+    // half of `was` is tried.
     let room = match was {
         Some(was) if room >= was => was / 2,
         _ => room,

@@ -478,7 +478,8 @@ impl RunDriver<'_> {
         self.state.spending.agents.take_unstated(call, self.calls.contexts.spent_by(call))
     }
 
-    /// The wait to record for a call whose agent waits or could not continue. `None` if this result is final.
+    /// What a call waits for, if the agent that it has started waits or could not continue. `None` if this result is
+    /// final.
     pub(crate) fn awaited_below(&mut self, result: &ToolResult) -> Option<Awaited> {
         let granted = self.state.machine.approved(result.call_id());
         let is_repeatable =

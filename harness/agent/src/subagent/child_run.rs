@@ -195,8 +195,8 @@ impl ChildRun {
 
     /// Handles an error that has prevented the run.
     pub(crate) fn handle_open_failure(&self, stopped: &Stopped) {
-        // After an error that is not transient, the entry of an earlier attempt stays, because calls may
-        // still wait.
+        // If the error is not transient, the suspended child of an earlier attempt stays, because calls of that
+        // child may still wait.
         if let (Some(site), Some((name, _))) = (&self.site, self.conversation_in_journal())
             && let Some(child) = SuspendedChild::cut_off(stopped, false, &name)
         {

@@ -44,7 +44,7 @@ pub(super) struct ProcessOrder {
     pub(super) life: u32,
     /// The number of the point at which the process kills itself.
     pub(super) kill: Option<u32>,
-    /// The microseconds between that point and the kill, if the point has a duration.
+    /// The microseconds between the point `kill` and the kill itself. Only for points at which an operation is going on.
     pub(super) delay: u64,
     /// Whether effects are observed before and after each call that only reads.
     pub(super) looks: bool,

@@ -483,7 +483,7 @@ mod tests {
         let mut longer = edited.clone();
         longer.push(number(last));
         assert_eq!(found(&longer, &all), places);
-        // Other trees are compared message by message.
+        // Trees that share no node are compared message by message.
         assert_eq!(
             found(&edited.range(1..), &all.range(1..)),
             [0, WIDTH - 2, WIDTH - 1, WIDTH * WIDTH - 1, last - 2]

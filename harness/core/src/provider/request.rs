@@ -259,8 +259,8 @@ impl<'a> Request<'a> {
     }
 
     /// The request for this model of this provider. If the model has made a summary of its own (see the fact
-    /// `context_compacted`), the returned request consists of the summary, the summary's text and all later
-    /// messages. For any other model, the request is returned unchanged.
+    /// `context_compacted`), the returned request consists of this summary in the vendor's form, the same summary as
+    /// text, and all later messages. For any other model, the request is returned unchanged.
     pub fn for_model(&self, provider: &str, model: &str) -> Cow<'_, Self> {
         match &self.view.vendors {
             Some(view) if (view.provider, view.model) == (provider, model) => {

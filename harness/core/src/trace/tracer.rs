@@ -134,7 +134,7 @@ impl Tracer {
         run.clone_into(&mut self.run);
     }
 
-    /// A name or an id without registered secrets.
+    /// The name or id, with all registered secrets hidden.
     pub fn name(&self, name: &str) -> String {
         self.trace.known.hide(name).into_owned()
     }

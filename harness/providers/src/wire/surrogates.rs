@@ -16,7 +16,7 @@ use harness_core::{message::replace_lone_surrogates, provider::StreamEvent};
 /// use.
 const MARK: char = '\u{10FFFF}';
 
-/// The second character is a private-use character, with the code of the surrogate plus this number.
+/// The second of the two characters is a private-use character: its code is the code of the surrogate plus this number.
 const ABOVE: u32 = 0x10_0000;
 
 const FIRST: std::ops::RangeInclusive<u16> = 0xd800..=0xdbff;
