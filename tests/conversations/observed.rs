@@ -16,7 +16,10 @@ use harness::{
     policy::{Approval, ApprovalRequest},
     testing::{FaultyJournal, JournalCall, JournalFault, ScriptedProvider, reply},
     tool::{CancellationToken, ReconcileFault, Reconciled},
-    trace::{self, AppendOutcome, Happened, HoldOutcome, Redaction, Trace, TraceEvent, WaitsFor},
+    trace::{
+        self, AppendOutcome, Happened, HoldOutcome, Redaction, RunListener, Trace, TraceEvent,
+        TraceListener, WaitsFor,
+    },
 };
 use serde_json::{Value, json};
 
@@ -734,7 +737,21 @@ async fn with_no_trace_nothing_is_told() {
         }
         crate::kept::hands_on!(0: read append hold rest);
     }
-    for (trace, told) in [(Trace::off(), false), (Trace::default(), true)] {
+    // The library's own listener listens as soon as any test of this process records spans.
+    struct Deaf;
+    impl TraceListener for Deaf {
+        fn listen(&self, _: &Trace) -> Box<dyn RunListener> {
+            Box::new(Self)
+        }
+    }
+    impl RunListener for Deaf {
+        fn happened(&mut self, _: &Happened) {}
+
+        fn is_listening(&self) -> bool {
+            false
+        }
+    }
+    for (trace, told) in [(Trace::off().listener(Deaf), false), (Trace::default(), true)] {
         let journal = Asked(Unheld(MemoryJournal::new()), Arc::clone(&asked));
         let mut chat = pays(&trace).open(&journal, "chat").await.expect("new");
         let reply = chat.send("Go.").await.expect("an answer");
