@@ -47,7 +47,9 @@ fn a_journal_that_acknowledges_before_it_writes_is_told() {
     // That a call starts is lost, too: it starts again.
     let repeats =
         |it: &&CrashFinding| it.harm == Harm::Repeated && it.what.contains("not be repeated");
-    let repeated = report.findings.iter().find(repeats).expect("a call that starts twice");
-    let is_twice = |effect: &&String| repeated.world.iter().filter(|it| it == effect).count() > 1;
-    assert!(repeated.world.iter().any(|effect| is_twice(&effect)), "{report}");
+    // A kill may come before a call that has started has done anything, so not each of them shows its effect twice.
+    let is_twice = |it: &CrashFinding| {
+        it.world.iter().any(|effect| it.world.iter().filter(|one| *one == effect).count() > 1)
+    };
+    assert!(report.findings.iter().filter(repeats).any(is_twice), "{report}");
 }
