@@ -100,7 +100,7 @@ async fn a_new_call_between_begins_the_count_again_and_an_old_one_does_not() {
     assert_eq!(turns(&agent(&circles, Guardrails::default()).run("Test.").await), 20);
     // Arguments count as data and not as text; several calls of one turn count once.
     let order = |turn: usize| {
-        let arguments = [r#"{"a": 1, "b": 2}"#, r#"{"b":2.0,"a":1}"#][turn % 2];
+        let arguments = [r#"{"a": 1, "b": 2}"#, r#"{"b":2,"a":1}"#][turn % 2];
         reply().call_text("test", arguments).call_text("test", arguments)
     };
     assert_eq!(turns(&agent(&model(order), Guardrails::default()).run("Test.").await), 10);

@@ -164,14 +164,12 @@ impl<'de> Deserialize<'de> for Fingerprint {
 /// Whether two values are equal, apart from the order of members and the format of numbers.
 #[doc(hidden)]
 pub fn same(one: &Value, other: &Value) -> bool {
-    canonical(one) == canonical(other)
-}
-
-/// The bytes of a value, which are the same for all values that are [`same`].
-pub(crate) fn canonical(value: &Value) -> Vec<u8> {
-    let mut canonical = Vec::new();
-    write_canonical(value, &mut canonical);
-    canonical
+    let bytes = |value| {
+        let mut canonical = Vec::new();
+        write_canonical(value, &mut canonical);
+        canonical
+    };
+    bytes(one) == bytes(other)
 }
 
 /// Writes a value with the members of each object sorted by name, so that equal values have equal bytes. The recursion

@@ -18,7 +18,7 @@ mod surrogates;
 mod transcript;
 mod vendor;
 
-pub(crate) use self::{arguments::canonical, strict::is_deeper};
+pub(crate) use self::strict::is_deeper;
 #[doc(hidden)]
 pub use self::{
     arguments::same,

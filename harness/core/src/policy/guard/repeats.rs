@@ -9,7 +9,7 @@ use std::{
 use serde_json::Value;
 
 use crate::{
-    message::{CallOutcome, ToolCall, ToolContent, ToolResult, are_none, canonical},
+    message::{CallOutcome, ToolCall, ToolContent, ToolResult, are_none},
     tool::{COPIED, NOT_KEPT, READ_RESULT},
 };
 
@@ -210,15 +210,36 @@ fn thing(call: &HashedCall, result: &ToolResult, said: u64) -> Option<u64> {
     Some(hasher.finish())
 }
 
-/// A hash of the tool and the arguments. The order, the spacing and the format of numbers do not matter.
+/// A hash of the tool and the arguments. The order and the spacing of the arguments do not matter.
 fn of_call(call: &ToolCall) -> u64 {
     let mut hasher = DefaultHasher::new();
     call.name().hash(&mut hasher);
     match serde_json::from_str::<Value>(call.arguments()) {
-        Ok(value) => canonical(&value).hash(&mut hasher),
+        Ok(value) => hash_value(&value, &mut hasher),
         Err(_) => call.arguments().trim().hash(&mut hasher),
     }
     hasher.finish()
+}
+
+fn hash_value(value: &Value, hasher: &mut DefaultHasher) {
+    match value {
+        Value::Object(members) => {
+            let mut members: Vec<_> = members.iter().collect();
+            members.sort_unstable_by_key(|(name, _)| *name);
+            members.len().hash(hasher);
+            for (name, value) in members {
+                name.hash(hasher);
+                hash_value(value, hasher);
+            }
+        }
+        Value::Array(values) => {
+            values.len().hash(hasher);
+            values.iter().for_each(|value| hash_value(value, hasher));
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            value.to_string().hash(hasher);
+        }
+    }
 }
 
 /// Removes the names of the stored parts from a result's text, since each result has new names. Also removes the reason
@@ -243,7 +264,7 @@ fn outcome_hash(result: &ToolResult) -> u64 {
     for part in result.content().iter().take(parts) {
         match part {
             ToolContent::Text(text) => without_names(text, result.wholes()).hash(&mut hasher),
-            ToolContent::Json(value) => canonical(value).hash(&mut hasher),
+            ToolContent::Json(value) => hash_value(value, &mut hasher),
             ToolContent::Document(media) if media.text().is_some() => {
                 let text = media.text().unwrap_or_default();
                 (media.mime(), without_names(text, result.wholes())).hash(&mut hasher);
