@@ -361,6 +361,19 @@ async fn a_call_waits_no_more_if_the_user_says_something_new() {
     }
 }
 
+#[test]
+fn the_end_of_a_run_that_could_not_begin_says_nothing_of_the_cost() {
+    let all = events(&every_kind());
+    let is_end = |it: &&Numbered| matches!(it.event.as_event(), Event::RunEnded { .. });
+    let end: Vec<Numbered> = all.iter().filter(is_end).take(1).cloned().collect();
+    let stream = || UiMessageStream::new().with_cost();
+    let (whole, alone) = (ui_message::encoded(stream(), &all), ui_message::encoded(stream(), &end));
+    for member in ["\"spent\"", "\"usage\"", "\"cost\""] {
+        assert!(whole.contains(member) && !alone.contains(member), "{member}: {alone}");
+    }
+    assert!(alone.contains("\"outcome\""), "{alone}");
+}
+
 #[tokio::test]
 async fn a_call_that_was_in_doubt_and_has_succeeded_is_shown_so_behind_a_new_message() {
     let network = SideEffects::of(&[SideEffect::Network]);

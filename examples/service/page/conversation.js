@@ -64,7 +64,8 @@ export class Conversation {
       case "tool-output-denied": this.#call(message, call, chunk, { state: "output-denied" }); break;
       case "source-url": case "source-document": case "file": message.parts.push(chunk); break;
       case "finish":
-        message.metadata = chunk.messageMetadata;
+        // A run that could not begin says nothing of what the message has cost.
+        message.metadata = { ...message.metadata, ...chunk.messageMetadata };
         this.busy = false;
         break;
       case "error": message.error = chunk.errorText; break;

@@ -58,6 +58,8 @@ struct MessageState {
     calls: HashMap<String, CallProgress>,
     /// Whether the message has begun and the model has not: what ends now are calls of earlier messages.
     has_no_turn: bool,
+    /// Whether the run has begun. The end of one that could not begin says nothing of what the message has cost.
+    has_begun: bool,
     ended: bool,
 }
 
@@ -199,7 +201,7 @@ impl UiMessageStream {
                 }
                 self.end_step();
                 // From here on everything is as in a stream of this run alone, of which the client may have a part.
-                self.state = MessageState::default();
+                self.state = MessageState { has_begun: true, ..MessageState::default() };
                 self.stream.end_before(has_beginning.into());
                 if !has_beginning {
                     self.start(event, said);
@@ -463,10 +465,13 @@ impl UiMessageStream {
         self.end_step();
         let whole = public_spent(spent);
         // The client merges metadata, so a run without a reason or a known cost removes that of the run before.
-        let mut metadata =
-            json!({"outcome": outcome, "usage": usage, "spent": whole, "reason": reason});
-        if let Some(metadata) = metadata.as_object_mut().filter(|_| self.with_cost) {
-            metadata.insert("cost".into(), json!(spent.cost));
+        let mut metadata = json!({"outcome": outcome, "reason": reason});
+        if let Some(metadata) = metadata.as_object_mut().filter(|_| self.state.has_begun) {
+            metadata.insert("usage".into(), json!(usage));
+            metadata.insert("spent".into(), whole);
+            if self.with_cost {
+                metadata.insert("cost".into(), json!(spent.cost));
+            }
         }
         let finish = match outcome {
             Outcome::Answered => "stop",
