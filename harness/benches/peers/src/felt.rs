@@ -33,7 +33,7 @@ const TURNS: usize = 5;
 pub fn first_word() -> Result<(), Failure> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let base = format!("http://{}", listener.local_addr()?);
-    let mut harness = || -> Result<Command, Failure> {
+    let harness = || -> Result<Command, Failure> {
         let mut command = itself()?;
         command.args(["say", "chat", &base]);
         Ok(command)
