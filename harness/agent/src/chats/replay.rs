@@ -210,7 +210,7 @@ impl FactReplay {
             matches!(self.machine.next(), Action::AwaitAnswers) || !self.withdrawn.is_empty();
         let has_begun = self.calls.get(id).is_some_and(|(_, since)| since.is_some());
         let call = match has_waited || !has_begun {
-            true => self.machine.open_calls().find(|call| call.id() == id),
+            true => self.machine.call_state(id).map(|state| &state.call),
             false => self.machine.waiting_call(id),
         };
         let Some(call) = call.cloned() else { return false };

@@ -363,8 +363,11 @@ impl ConversationState {
 
     /// The last call with this id.
     pub(crate) fn call(&self, id: &str) -> Option<&ToolCall> {
-        let messages = self.transcript().messages().iter().rev();
-        messages.flat_map(Message::calls).find(|call| call.id() == id)
+        let earlier = || {
+            let messages = self.transcript().messages().iter().rev();
+            messages.flat_map(Message::calls).find(|call| call.id() == id)
+        };
+        self.machine.call_state(id).map(|state| &state.call).or_else(earlier)
     }
 
     /// The hook of this agent for waiting calls, or else the hook of the caller's agent.

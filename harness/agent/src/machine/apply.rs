@@ -590,11 +590,7 @@ impl Machine {
     }
 
     pub(super) fn call(&self, id: &str) -> Result<&CallState, Error> {
-        let call = match &self.phase {
-            RunPhase::Calling(calling) => calling.get(id),
-            RunPhase::Asking | RunPhase::Checking | RunPhase::Ended(_) => None,
-        };
-        call.ok_or_else(|| cannot(format!("no call `{id}` waits for a result")))
+        self.call_state(id).ok_or_else(|| cannot(format!("no call `{id}` waits for a result")))
     }
 
     pub(super) fn set_read_only(&mut self, id: &str, reads: bool) {

@@ -251,14 +251,19 @@ impl Machine {
 
     /// The approval of a call that has no result yet.
     pub(crate) fn approved(&self, id: &str) -> Option<&ApprovedCall> {
-        let RunPhase::Calling(calling) = &self.phase else { return None };
-        match &calling.get(id)?.status {
+        match &self.call_state(id)?.status {
             CallStatus::Allowed(granted)
             | CallStatus::Started(granted)
             | CallStatus::Doubtful(granted)
             | CallStatus::Waiting(_, granted) => Some(granted),
             CallStatus::Asked | CallStatus::Finished(_) => None,
         }
+    }
+
+    /// The state of a call of the last answer, until all calls of this answer have results.
+    pub(crate) fn call_state(&self, id: &str) -> Option<&CallState> {
+        let RunPhase::Calling(calling) = &self.phase else { return None };
+        calling.get(id)
     }
 
     pub(crate) fn calls(&self) -> impl Iterator<Item = &CallState> {
@@ -302,7 +307,8 @@ impl Machine {
 
     /// The call with this id, if it waits.
     pub(crate) fn waiting_call(&self, id: &str) -> Option<&ToolCall> {
-        self.waiting().map(|(call, _)| call).find(|call| call.id() == id)
+        let state = self.call_state(id)?;
+        matches!(state.status, CallStatus::Waiting(..)).then_some(&state.call)
     }
 
     /// The ids of the calls that an earlier *always* has allowed and that have not run.

@@ -242,7 +242,7 @@ pub(crate) async fn check_parents(
         let Some(caller) = called_by else { return Ok(()) };
         let CallerName { conversation: parent, call, .. } = &caller;
         let Some(machine) = read_machine(journal, parent).await? else { return Ok(()) };
-        let is_open = machine.open_calls().any(|open| open.id() == call)
+        let is_open = machine.call_state(call).is_some()
             && caller.is_asked_by(id_of_question(machine.transcript()));
         if !is_open || machine.next() == Action::Settle {
             return Err(Error::new(
