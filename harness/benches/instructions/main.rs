@@ -101,6 +101,9 @@ const CASES: &[&str] = &[
     "encode/anthropic/1000",
     "encode/responses/1000",
     "encode/chat/1000",
+    "first/anthropic",
+    "first/responses",
+    "first/chat",
     "tools/anthropic",
     "tools/responses",
     "tools/chat",
@@ -533,6 +536,17 @@ fn run_case(case: &str) {
             let transcript = transcript(messages.parse().expect("a number"));
             let request = Request::new(&transcript).expect("a transcript that can be sent");
             twice(|| drop(black_box(encode(wire, &request))));
+        }
+        // The first turn of a chat that begins with a long conversation.
+        ["first", wire] => {
+            let agent = Agent::builder(Strict((*wire).to_owned())).build().expect("an agent");
+            let runtime = runtime();
+            let transcript = transcript(1000);
+            twice(|| {
+                let mut chat = agent.chat_from(transcript.clone());
+                let run = chat.send("Go.").into_future();
+                black_box(runtime.block_on(run).expect("an answer"));
+            });
         }
         // A turn with fifty strict tools. The strict forms were already made by an earlier turn.
         ["tools", wire] => {

@@ -5,7 +5,7 @@ use std::{io::Write as _, sync::Arc};
 
 use harness::{
     Agent, AnthropicProvider, ChatCompletionsProvider, Guardrails, Limits, Message, OpenAIProvider,
-    Transcript,
+    Transcript, Window,
     agent::{AgentBuilder, Event},
     message::Block,
     tool, tools,
@@ -79,11 +79,10 @@ fn guarded(builder: AgentBuilder) -> Result<Agent, Failure> {
 }
 
 pub fn task(wire: &str, history: History, base: &str) -> Result<Task, Failure> {
-    let agent = agent(wire, base)?;
     if history.0 > 0 {
-        return turn(&agent, history);
+        return turn(&wide(wire, base)?, history);
     }
-    Ok(watched(agent))
+    Ok(watched(agent(wire, base)?))
 }
 
 /// A whole turn with a call of a tool. A synchronous tool runs on a separate thread.
@@ -145,12 +144,18 @@ fn transcript(history: History) -> Result<Transcript, Failure> {
 /// The first turn of a chat that begins with a long conversation. No part of this conversation was
 /// sent before.
 pub fn first(wire: &str, history: History, base: &str) -> Result<Task, Failure> {
-    let agent = agent(wire, base)?;
+    let agent = wide(wire, base)?;
     let transcript = transcript(history)?;
     Ok(Box::new(move || {
         let mut chat = agent.chat_from(transcript.clone());
         Box::pin(async move { Ok(chat.send(History::QUESTION).await?.text().to_owned()) })
     }))
+}
+
+/// An agent whose window holds a long conversation. The other libraries know no window.
+fn wide(wire: &str, base: &str) -> Result<Agent, Failure> {
+    let builder = builder(wire, base)?.tools(tools![weather, send]);
+    guarded(builder.window(Window::new().tokens(100_000_000)))
 }
 
 /// A later turn of a long conversation. The answer is one word.

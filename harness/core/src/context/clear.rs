@@ -1,5 +1,6 @@
 //! Selects the results and arguments to clear, and makes their replacements.
 
+use memchr::memmem;
 use serde_json::Value;
 
 use super::window::percent;
@@ -154,10 +155,10 @@ fn line_in(value: &Value) -> Option<Option<String>> {
 /// brackets; *bytes stood here* before *were left out*; and *left out to save room* before the name of the stored
 /// arguments.
 fn line_in_text(text: &str) -> Option<Option<String>> {
-    let words = folded(text);
-    if !words.contains("stood") && !words.contains("left out") {
+    if !may_have_line(text) {
         return None;
     }
+    let words = folded(text);
     let words: Vec<&str> = words.split_ascii_whitespace().collect();
     let rest = |at: usize| words.get(at..).unwrap_or_default();
     let places = || words.iter().enumerate();
@@ -174,6 +175,15 @@ fn line_in_text(text: &str) -> Option<Option<String>> {
         })
     };
     by_size.or_else(by_name).or_else(|| is_bracketed(text).then_some(None))
+}
+
+/// Whether a text contains a word that each placeholder line has. Almost no text does, and this is quick to find out.
+fn may_have_line(text: &str) -> bool {
+    let mut text = text.to_ascii_lowercase();
+    if !text.is_ascii() {
+        text.retain(|it| !is_invisible(it));
+    }
+    ["stood", "left"].iter().any(|word| memmem::find(text.as_bytes(), word.as_bytes()).is_some())
 }
 
 /// Whether a text contains a size in brackets, such as *[1206 bytes stood here]*.
@@ -233,14 +243,13 @@ fn folded(text: &str) -> String {
     while let Some(it) = rest.chars().next() {
         let mut size = it.len_utf8();
         match it {
-            // Invisible characters are skipped, so that they cannot split a word.
-            '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{feff}' => {}
+            _ if is_invisible(it) => {}
             _ if it.is_ascii_alphanumeric() => folded.push(it.to_ascii_lowercase()),
             _ => {
-                size = SPACES
-                    .iter()
-                    .find(|space| rest.starts_with(**space))
-                    .map_or(size, |it| it.len());
+                if let '\\' | '&' | '<' | '%' = it {
+                    let space = SPACES.iter().find(|space| rest.starts_with(**space));
+                    size = space.map_or(size, |it| it.len());
+                }
                 if !folded.ends_with(' ') {
                     folded.push(' ');
                 }
@@ -249,6 +258,11 @@ fn folded(text: &str) -> String {
         rest = rest.get(size..).unwrap_or_default();
     }
     folded
+}
+
+/// Whether a character is invisible, so that it could split a word.
+fn is_invisible(it: char) -> bool {
+    matches!(it, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{feff}')
 }
 
 /// The forms in which JSON strings, HTML and URLs contain spaces and line breaks.
