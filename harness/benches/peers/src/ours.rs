@@ -5,8 +5,9 @@ use std::{io::Write as _, sync::Arc};
 
 use harness::{
     Agent, AnthropicProvider, ChatCompletionsProvider, Guardrails, Limits, Message, OpenAIProvider,
-    Transcript, Window,
+    Transcript,
     agent::{AgentBuilder, Event},
+    context::Window,
     message::Block,
     tool, tools,
 };
