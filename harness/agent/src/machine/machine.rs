@@ -260,7 +260,7 @@ impl Machine {
         }
     }
 
-    /// The state of a call of the last answer, until all calls of this answer have results.
+    /// The state of this call, if it belongs to the last answer and some call of this answer has no result yet.
     pub(crate) fn call_state(&self, id: &str) -> Option<&CallState> {
         let RunPhase::Calling(calling) = &self.phase else { return None };
         calling.get(id)

@@ -177,7 +177,8 @@ fn line_in_text(text: &str) -> Option<Option<String>> {
     by_size.or_else(by_name).or_else(|| is_bracketed(text).then_some(None))
 }
 
-/// Whether a text contains a word that each placeholder line has. Almost no text does, and this is quick to find out.
+/// Whether a text can contain a placeholder line, because it contains *stood* or *left*. This is a quick check, so that
+/// [`folded`] reads only few texts.
 fn may_have_line(text: &str) -> bool {
     let mut text = text.to_ascii_lowercase();
     if !text.is_ascii() {
