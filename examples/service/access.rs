@@ -8,7 +8,7 @@ use axum::{
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
-use sha2::{Digest as _, Sha256};
+use hmac_sha256::Hash as Sha256;
 use tokio::time::timeout;
 
 use crate::limits::{AtOnce, Failed, LARGEST_BODY, LONGEST_REQUEST, Place, STREAMS};
@@ -16,7 +16,7 @@ use crate::limits::{AtOnce, Failed, LARGEST_BODY, LONGEST_REQUEST, Place, STREAM
 /// The users, by the hashes of their tokens: how long it takes to find one tells nothing of a token. Without any, everybody who
 /// reaches the service is the one user.
 #[derive(Clone, Default)]
-pub(crate) struct Users(pub(crate) Arc<HashMap<Vec<u8>, User>>);
+pub(crate) struct Users(pub(crate) Arc<HashMap<[u8; 32], User>>);
 
 /// The user of a request, and the places for the streams of this user.
 #[derive(Clone, Default)]
@@ -29,7 +29,7 @@ impl Users {
             let (name, token) = entry.trim().split_once(':')?;
             let fits = !name.is_empty() && !name.contains('/') && token.len() >= 8;
             let user = || User(Some((name.to_owned(), AtOnce::of_user())));
-            fits.then(|| (Sha256::digest(token).to_vec(), user()))
+            fits.then(|| (Sha256::hash(token.as_bytes()), user()))
         };
         let users: Option<HashMap<_, _>> = text.split(',').map(user).collect();
         let users = users.ok_or("expected NAME:TOKEN,.. with tokens of 8 characters and more")?;
@@ -43,7 +43,7 @@ impl Users {
             return is_local(head).then(User::default);
         }
         let given = head.get(header::AUTHORIZATION)?.to_str().ok()?.strip_prefix("Bearer ")?;
-        self.0.get(&Sha256::digest(given).to_vec()).cloned()
+        self.0.get(&Sha256::hash(given.as_bytes())).cloned()
     }
 }
 

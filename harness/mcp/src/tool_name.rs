@@ -1,6 +1,6 @@
 //! The names by which a model calls the tools of servers: `server__tool`, the same after each start.
 
-use sha2::{Digest as _, Sha256};
+use hmac_sha256::Hash as Sha256;
 
 /// The maximum length of a tool's name, in characters. Vendors refuse longer names.
 const LONGEST: usize = 64;
@@ -45,7 +45,7 @@ pub(super) fn hash(texts: &[&str]) -> String {
         bytes.extend_from_slice(&text.len().to_le_bytes());
         bytes.extend_from_slice(text.as_bytes());
     }
-    Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    Sha256::hash(&bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

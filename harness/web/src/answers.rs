@@ -1,7 +1,7 @@
 //! Answers of a client to calls that wait, and the ids by which it gives them.
 
+use hmac_sha256::Hash as Sha256;
 use serde_json::{Map, Value, json};
-use sha2::{Digest as _, Sha256};
 
 use crate::request::text;
 use harness_agent::{ChatRun, ChatRunBuilder, Event, Inbox, OpenCall, WhenBusy};
@@ -172,7 +172,7 @@ fn wait_id(call: &ToolCall, wait: &Wait) -> Option<String> {
         // A wait of an earlier version.
         Awaited::Answer { question, form, .. } => {
             let asked = json!([call.id(), call.fingerprint(), question, form]).to_string();
-            let hash = Sha256::digest(asked);
+            let hash = Sha256::hash(asked.as_bytes());
             Some(hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect())
         }
         Awaited::Result | Awaited::Agent { .. } => None,

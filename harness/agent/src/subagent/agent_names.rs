@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use sha2::{Digest as _, Sha256};
+use hmac_sha256::Hash as Sha256;
 
 use crate::conversation::durable::guarded;
 use harness_core::{
@@ -35,7 +35,7 @@ const HASHED: &str = "agent-";
 
 /// A name of fixed length for a name that is too long or has invalid characters.
 fn hashed_name(name: &str) -> String {
-    let digest = Sha256::digest(name.as_bytes());
+    let digest = Sha256::hash(name.as_bytes());
     let hex: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
     format!("{HASHED}{hex}")
 }

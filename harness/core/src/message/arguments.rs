@@ -3,9 +3,9 @@
 
 use std::{fmt, ops::Deref};
 
+use hmac_sha256::Hash as Sha256;
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use serde_json::{Map, Number, Value, error::Category};
-use sha2::{Digest as _, Sha256};
 
 use super::{ToolCall, strict};
 use crate::error::{Error, ErrorKind};
@@ -64,7 +64,7 @@ impl Arguments {
         let mut canonical = Vec::new();
         write_canonical(&Value::from(tool), &mut canonical);
         write_object(&self.0, &mut canonical);
-        Fingerprint(Sha256::digest(&canonical).into())
+        Fingerprint(Sha256::hash(&canonical))
     }
 
     /// The members of the top-level object.

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use hmac_sha256::Hash as Sha256;
 use serde::Serialize;
-use sha2::{Digest as _, Sha256};
 
 use super::{
     Happened, TraceEvent,
@@ -77,7 +77,7 @@ impl<'a> Recording<'a> {
 fn to_html(data: &PageData<'_>) -> String {
     // Events and numbers are always JSON.
     let json = serde_json::to_string(data).unwrap_or_default();
-    let hash = |text: &str| format!("sha256-{}", STANDARD.encode(Sha256::digest(text)));
+    let hash = |text: &str| format!("sha256-{}", STANDARD.encode(Sha256::hash(text.as_bytes())));
     let (head, foot) = PAGE.split_once("{data}").unwrap_or((PAGE, ""));
     let head = head
         .replace("{style-hash}", &hash(STYLE))

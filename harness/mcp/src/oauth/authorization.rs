@@ -7,10 +7,10 @@ use std::{
 };
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use hmac_sha256::Hash as Sha256;
 use reqwest::Url;
 use ring::rand::{SecureRandom as _, SystemRandom};
 use secrecy::ExposeSecret as _;
-use sha2::{Digest as _, Sha256};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -528,7 +528,7 @@ impl Authorization {
         let (redirect, scope) = (port.redirect.to_string(), scopes.join(" "));
         let wanted = self.wanted(found, client, scopes)?;
         let (state, verifier) = (random()?, random()?);
-        let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest(verifier.as_bytes()));
+        let challenge = URL_SAFE_NO_PAD.encode(Sha256::hash(verifier.as_bytes()));
         let mut parameters = vec![
             ("response_type", "code"),
             ("client_id", &client_id),

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use sha2::{Digest as _, Sha256};
+use hmac_sha256::Hash as Sha256;
 use similar::TextDiff;
 
 use harness_core::tool::Preview;
@@ -63,7 +63,7 @@ pub(super) fn difference(path: &str, old: &OldContent, new: &str) -> Preview {
 /// The size and the hash of these bytes, as text.
 fn what(bytes: &[u8]) -> String {
     let mut hash = String::new();
-    for byte in Sha256::digest(bytes).iter().take(16) {
+    for byte in Sha256::hash(bytes).iter().take(16) {
         let _ = write!(hash, "{byte:02x}");
     }
     format!("{} bytes (SHA-256 {hash}..)", bytes.len())

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use sha2::{Digest as _, Sha256};
+use hmac_sha256::Hash as Sha256;
 
 use super::{CHUNK, SpillFuture, SpillStore, is_name};
 use crate::error::{Error, ErrorKind};
@@ -21,7 +21,7 @@ impl SpillFolder {
     /// The folder of one conversation, inside of the folder that the program names. `first_message` is the id of the
     /// conversation's first message.
     pub fn of(folder: &Path, first_message: &str) -> Self {
-        let hash = Sha256::digest(first_message.as_bytes());
+        let hash = Sha256::hash(first_message.as_bytes());
         let name = hash.iter().take(16).map(|byte| format!("{byte:02x}"));
         Self(folder.join(name.collect::<String>()))
     }
