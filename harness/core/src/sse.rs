@@ -10,6 +10,10 @@ use crate::error::{Error, ErrorKind};
 /// The byte order mark that may precede the first event.
 const MARK: &[u8] = b"\xEF\xBB\xBF";
 
+/// What a caller does with each record. `SseParser::take_first` is compiled for each caller, and the methods for rare
+/// records are compiled once.
+type EachRecord<'a> = dyn FnMut(Record<'_>) -> Result<(), Error> + 'a;
+
 /// One event: an optional name, and the data. Several `data` lines are joined by line feeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
@@ -181,7 +185,7 @@ impl SseParser {
     fn take_next<'a>(
         &mut self,
         bytes: &'a [u8],
-        each: &mut impl FnMut(Record<'_>) -> Result<(), Error>,
+        each: &mut EachRecord<'_>,
     ) -> Result<&'a [u8], Error> {
         let mut bytes = bytes;
         if self.after_cr && !bytes.is_empty() {
@@ -247,7 +251,7 @@ impl SseParser {
         &mut self,
         line: &[u8],
         rest: &'a [u8],
-        each: &mut impl FnMut(Record<'_>) -> Result<(), Error>,
+        each: &mut EachRecord<'_>,
     ) -> Result<&'a [u8], Error> {
         let line = match std::mem::take(&mut self.at_start) {
             true => line.strip_prefix(MARK).unwrap_or(line),

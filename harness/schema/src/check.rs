@@ -172,7 +172,7 @@ impl<'a> ValueCheck<'a> {
 
     /// Records a fault and returns `false`, because the value does not fit. If the check took too long and skipped a
     /// part, later faults are not recorded: the skipped part may be their cause.
-    fn fault(&mut self, place: &ValuePlace<'_>, reason: impl FnOnce() -> String) -> bool {
+    fn fault(&mut self, place: &ValuePlace<'_>, reason: &dyn Fn() -> String) -> bool {
         if !self.quiet && !self.overrun && self.faults.len() < self.most.min(MOST_IN_ALL) {
             let fault = ValueFault { at: place.pointer(), reason: reason() };
             if !self.faults.contains(&fault) {
@@ -251,7 +251,7 @@ impl<'a> ValueCheck<'a> {
             return false;
         }
         self.too_deep = true;
-        self.fault(place, || format!("{DEEP}: more than {DEEPEST} steps of the schema lead here"))
+        self.fault(place, &|| format!("{DEEP}: more than {DEEPEST} steps of the schema lead here"))
     }
 
     fn rules(
@@ -262,14 +262,14 @@ impl<'a> ValueCheck<'a> {
         depth: usize,
     ) -> bool {
         if node.never {
-            return self.fault(place, || "nothing is allowed here".to_owned());
+            return self.fault(place, &|| "nothing is allowed here".to_owned());
         }
         // If the type is wrong, faults of the other rules would not help the model.
         if node.kinds.is_some_and(|kinds| !kinds.is_type_of(value)) {
-            return self.fault(place, || words::expected(words::of_node(node), value));
+            return self.fault(place, &|| words::expected(words::of_node(node), value));
         }
         if node.values.as_deref().is_some_and(|values| !self.is_among(values, value)) {
-            return self.fault(place, || words::expected(words::of_node(node), value));
+            return self.fault(place, &|| words::expected(words::of_node(node), value));
         }
         let mut fits = match value {
             Value::Number(number) => {
@@ -326,7 +326,7 @@ impl<'a> ValueCheck<'a> {
             && self.fits(not, value, depth)
         {
             let checker = self.checker;
-            fits = self.fault(place, || words::excluded(checker, not, value));
+            fits = self.fault(place, &|| words::excluded(checker, not, value));
         }
         if let Some(condition) = node.condition.as_deref().filter(|it| it.is_sure) {
             let branch = match self.fits(condition.test, value, depth) {
@@ -356,7 +356,7 @@ impl<'a> ValueCheck<'a> {
         }
         match (fitting, choice.one) {
             (1, _) | (2.., false) => true,
-            (2.., true) => self.fault(place, || {
+            (2.., true) => self.fault(place, &|| {
                 format!(
                     "fits more than one of the choices, and exactly one is meant: {}",
                     words::found(value)
@@ -386,12 +386,12 @@ impl<'a> ValueCheck<'a> {
         }
         if let Some((tag, tags)) = words::tag(checker, &choice.ids).filter(|_| value.is_object()) {
             let expected = words::one_of(&tags);
-            return self.fault(&ValuePlace::Name(place, tag), || match value.get(tag) {
+            return self.fault(&ValuePlace::Name(place, tag), &|| match value.get(tag) {
                 Some(other) => format!("expected {expected}, found {}", words::found(other)),
                 None => format!("is required: {expected}"),
             });
         }
-        self.fault(place, || {
+        self.fault(place, &|| {
             let mut all: Vec<String> = Vec::new();
             for id in &choice.ids {
                 let expected = words::expectation(checker, *id);
@@ -415,10 +415,10 @@ impl<'a> ValueCheck<'a> {
             && !is(above, &[Ordering::Less, Ordering::Equal])
             && !is(below, &[Ordering::Greater, Ordering::Equal]);
         if !fits {
-            return self.fault(place, || words::range(rules, number));
+            return self.fault(place, &|| words::range(rules, number));
         }
         match multiple.as_ref().filter(|of| !is_multiple(number, of)) {
-            Some(of) => self.fault(place, || format!("must be a multiple of {of}, not {number}")),
+            Some(of) => self.fault(place, &|| format!("must be a multiple of {of}, not {number}")),
             None => true,
         }
     }
@@ -437,13 +437,13 @@ impl<'a> ValueCheck<'a> {
                 || shortest.is_none_or(|shortest| length >= shortest)
                     && longest.is_none_or(|longest| length <= longest);
             if !is_right {
-                fits = self.fault(place, || {
+                fits = self.fault(place, &|| {
                     words::count([*shortest, *longest], length, ["character", "characters"])
                 });
             }
         }
         match pattern.as_ref().filter(|(_, pattern)| !self.matches(pattern, text)) {
-            Some((pattern, _)) => self.fault(place, || {
+            Some((pattern, _)) => self.fault(place, &|| {
                 format!("must match the pattern `{pattern}`, not {}", words::text(text))
             }),
             None => fits,
@@ -465,13 +465,14 @@ impl<'a> ValueCheck<'a> {
         if rules.least.is_some_and(|least| count < least)
             || rules.most.is_some_and(|most| count > most)
         {
-            fits = self
-                .fault(place, || words::count([rules.least, rules.most], count, ["item", "items"]));
+            fits = self.fault(place, &|| {
+                words::count([rules.least, rules.most], count, ["item", "items"])
+            });
         }
         if rules.unique
             && let Some((first, second)) = self.twice(items)
         {
-            fits = self.fault(place, || {
+            fits = self.fault(place, &|| {
                 format!("the items must differ, and those at {first} and {second} are equal")
             });
         }
@@ -496,7 +497,7 @@ impl<'a> ValueCheck<'a> {
             if found < least || most.is_some_and(|most| found > most) {
                 let checker = self.checker;
                 fits =
-                    self.fault(place, || words::contains(checker, id, [Some(least), most], found));
+                    self.fault(place, &|| words::contains(checker, id, [Some(least), most], found));
             }
         }
         if let Some(others) = rules.unevaluated {
@@ -565,7 +566,7 @@ impl<'a> ValueCheck<'a> {
     #[cold]
     fn missing(&mut self, id: NodeId, name: &str, place: &ValuePlace<'_>) -> bool {
         let checker = self.checker;
-        self.fault(&ValuePlace::Name(place, name), || words::required(checker, Some(id)))
+        self.fault(&ValuePlace::Name(place, name), &|| words::required(checker, Some(id)))
     }
 
     /// Checks one member of an object. A `null` that counts as a missing member is added to `absent`.
@@ -611,7 +612,7 @@ impl<'a> ValueCheck<'a> {
         let Some(others) = rules.others else { return fits };
         if self.checker.node(others).never {
             let is_argument = matches!(place, ValuePlace::Root) && !self.checker.of_answer;
-            return self.fault(&below, || words::unknown(name, rules, is_argument));
+            return self.fault(&below, &|| words::unknown(name, rules, is_argument));
         }
         self.node(others, value, &below, depth + 1) && fits
     }
@@ -629,14 +630,14 @@ impl<'a> ValueCheck<'a> {
         let mut fits = true;
         let checker = self.checker;
         for name in rules.required.iter().filter(|name| !members.contains_key(*name)) {
-            fits = self.fault(&ValuePlace::Name(place, name), || words::required(checker, None));
+            fits = self.fault(&ValuePlace::Name(place, name), &|| words::required(checker, None));
         }
         let count = (members.len() as u64).saturating_sub(absent);
         if rules.least.is_some_and(|least| count < least)
             || rules.most.is_some_and(|most| count > most)
         {
             let what = ["member", "members"];
-            fits = self.fault(place, || words::count([rules.least, rules.most], count, what));
+            fits = self.fault(place, &|| words::count([rules.least, rules.most], count, what));
         }
         if let Some(names) = rules.names {
             for name in members.keys() {
@@ -647,7 +648,7 @@ impl<'a> ValueCheck<'a> {
             |name: &str| members.get(name).is_some_and(|value| !(absent > 0 && value.is_null()));
         for (name, needed) in rules.with.iter().filter(|(name, _)| is_there(name)) {
             for needed in needed.iter().filter(|needed| !members.contains_key(*needed)) {
-                fits = self.fault(&ValuePlace::Name(place, needed), || {
+                fits = self.fault(&ValuePlace::Name(place, needed), &|| {
                     format!("is required, because `{name}` is there")
                 });
             }
@@ -667,7 +668,7 @@ impl<'a> ValueCheck<'a> {
                 }
                 let below = ValuePlace::Name(place, name);
                 fits &= if self.checker.node(others).never {
-                    self.fault(&below, || words::unknown_among(checker, node, name))
+                    self.fault(&below, &|| words::unknown_among(checker, node, name))
                 } else {
                     self.node(others, value, &below, depth + 1)
                 };
@@ -693,7 +694,7 @@ impl<'a> ValueCheck<'a> {
         if fits {
             return true;
         }
-        self.fault(&ValuePlace::Name(place, name), || match check.faults.first() {
+        self.fault(&ValuePlace::Name(place, name), &|| match check.faults.first() {
             Some(fault) => format!("this name is not allowed: {}", fault.reason),
             None => "this name is not allowed".to_owned(),
         })

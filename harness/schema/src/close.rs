@@ -2,7 +2,7 @@
 //! ignores unknown members. So without a closed schema, an unknown member from the model would be dropped without an
 //! error. A struct that stores unknown members (`#[serde(flatten)]` of a map) allows them in its own schema.
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
@@ -26,7 +26,7 @@ pub(super) fn close<'a>(
     let mut schemas: Vec<&mut Value> = schemas.collect();
     // Some definitions describe only a part of an object. Such a definition must not forbid members
     // that another schema of the object lists.
-    let mut parts: BTreeSet<String> = BTreeSet::new();
+    let mut parts = HashSet::new();
     loop {
         let before = parts.len();
         let known = parts.clone();
@@ -54,7 +54,7 @@ pub(super) fn close<'a>(
     }
 }
 
-fn note(parts: &mut BTreeSet<String>, stand: SchemaPosition, name: Option<&str>) {
+fn note(parts: &mut HashSet<String>, stand: SchemaPosition, name: Option<&str>) {
     if let (SchemaPosition::Beside, Some(name)) = (stand, name) {
         parts.insert(name.to_owned());
     }

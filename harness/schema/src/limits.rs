@@ -45,14 +45,29 @@ pub(super) fn in_words(
 
 /// The text for a keyword. `None` if the keyword is not a limit; empty if the limit needs no text.
 fn sentence(word: &str, value: &Value, map: &Map<String, Value>) -> Option<String> {
-    let of = |count: &Value, one: &str, several: &str| {
-        let name = if count == 1 { one } else { several };
-        format!("{count} {name}")
+    // The words before the value, and the name of what is counted.
+    let number = match word {
+        "minimum" => Some(("at least", "")),
+        "maximum" => Some(("at most", "")),
+        "exclusiveMinimum" if !value.is_boolean() => Some(("more than", "")),
+        "exclusiveMaximum" if !value.is_boolean() => Some(("less than", "")),
+        "multipleOf" => Some(("a multiple of", "")),
+        "minLength" => Some(("at least", " character")),
+        "maxLength" => Some(("at most", " character")),
+        "minItems" => Some(("at least", " item")),
+        "maxItems" => Some(("at most", " item")),
+        "minProperties" => Some(("at least", " member")),
+        "maxProperties" => Some(("at most", " member")),
+        _ => None,
     };
+    if let Some((before, name)) = number {
+        let plural = if name.is_empty() || value == 1 { "" } else { "s" };
+        return Some(format!("{before} {value}{name}{plural}"));
+    }
     Some(match word {
         // Before draft 6, the value was a boolean that changed the meaning of `minimum` or
         // `maximum`.
-        "exclusiveMinimum" | "exclusiveMaximum" if value.is_boolean() => {
+        "exclusiveMinimum" | "exclusiveMaximum" => {
             let words = if word == "exclusiveMinimum" {
                 "not the least itself"
             } else {
@@ -60,17 +75,6 @@ fn sentence(word: &str, value: &Value, map: &Map<String, Value>) -> Option<Strin
             };
             if *value == Value::Bool(true) { words.to_owned() } else { String::new() }
         }
-        "minimum" => format!("at least {value}"),
-        "maximum" => format!("at most {value}"),
-        "exclusiveMinimum" => format!("more than {value}"),
-        "exclusiveMaximum" => format!("less than {value}"),
-        "multipleOf" => format!("a multiple of {value}"),
-        "minLength" => format!("at least {}", of(value, "character", "characters")),
-        "maxLength" => format!("at most {}", of(value, "character", "characters")),
-        "minItems" => format!("at least {}", of(value, "item", "items")),
-        "maxItems" => format!("at most {}", of(value, "item", "items")),
-        "minProperties" => format!("at least {}", of(value, "member", "members")),
-        "maxProperties" => format!("at most {}", of(value, "member", "members")),
         "pattern" => format!("matches the pattern `{}`", value.as_str().unwrap_or_default()),
         "format" => format!("in the format {}", value.as_str().unwrap_or_default()),
         "uniqueItems" if *value == Value::Bool(true) => "no item twice".to_owned(),

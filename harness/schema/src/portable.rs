@@ -9,7 +9,7 @@
 //! `object schema missing properties`, `array schema missing items`, `when using anyOf, type should be defined in anyOf items
 //! instead of the parent schema`.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
 
@@ -411,7 +411,7 @@ fn lost(mended: &mut Value, schema: &Value) -> Vec<String> {
 
 /// Copies each of these targets into `$defs` and makes the references point to the copies. The original targets stay.
 fn define(schema: &mut Value, names: Vec<String>, room: &mut usize) {
-    let mut places = BTreeMap::new();
+    let mut places = HashMap::new();
     for name in names {
         let target = name.strip_prefix('#').and_then(|at| schema.pointer(at)).cloned();
         let Some((target, map)) = target.zip(schema.as_object_mut()) else { continue };

@@ -2,10 +2,7 @@
 //! support different keywords. Unsupported rules are moved to the description. Calls are always
 //! checked against the original schema.
 
-use std::{
-    collections::{BTreeSet, HashSet},
-    fmt,
-};
+use std::{collections::HashSet, fmt};
 
 use serde_json::{Map, Value, json};
 
@@ -245,7 +242,7 @@ struct StrictWriter<'a> {
     source: &'a Value,
     /// The targets of references, sorted. The definitions of the form have the same stable order,
     /// so that the vendor's cache recognizes the beginning of the request.
-    referred: BTreeSet<String>,
+    referred: Vec<String>,
     parts: usize,
     /// The depth of the current part.
     depth: usize,
@@ -403,7 +400,9 @@ impl<'a> StrictWriter<'a> {
             if !name.starts_with("#/$defs/") {
                 return refuse("contains itself, outside of `$defs`");
             }
-            self.referred.insert(name.clone());
+            if let Err(place) = self.referred.binary_search(&name) {
+                self.referred.insert(place, name.clone());
+            }
             if map.len() > 1 {
                 map.shift_remove("$ref");
                 map.insert("anyOf".to_owned(), json!([{ "$ref": name }]));

@@ -20,7 +20,7 @@ use super::{
     Timeouts,
     timeouts::{after, from},
 };
-use crate::wire::{Decoder, Dialect};
+use crate::wire::AnswerDecoder;
 use harness_core::{
     error::{Error, ErrorKind},
     provider::StreamEvent,
@@ -39,8 +39,8 @@ const IN_A_ROW: u32 = 8;
 /// The chunks of a response body.
 pub(super) type AnswerBody = Pin<Box<dyn Stream<Item = reqwest::Result<Bytes>> + Send>>;
 
-pub(super) struct AnswerStream<D: Dialect> {
-    decoder: Decoder<D>,
+pub(super) struct AnswerStream {
+    decoder: Box<dyn AnswerDecoder>,
     /// `None` after the end of the body, or after a failure.
     body: Option<AnswerBody>,
     /// Bytes that have arrived and are not decoded yet.
@@ -78,11 +78,11 @@ pub(super) struct AnswerStream<D: Dialect> {
     waits_for_rest: bool,
 }
 
-impl<D: Dialect> AnswerStream<D> {
+impl AnswerStream {
     /// Creates a stream that reads the answer from `body`. `body` is `None` if the decoder already has the whole
     /// answer.
     pub(super) fn new(
-        decoder: Decoder<D>,
+        decoder: Box<dyn AnswerDecoder>,
         body: Option<AnswerBody>,
         headers: &HeaderMap,
         timeouts: Timeouts,
@@ -244,7 +244,7 @@ impl<D: Dialect> AnswerStream<D> {
     }
 }
 
-impl<D: Dialect> Stream for AnswerStream<D> {
+impl Stream for AnswerStream {
     type Item = Result<StreamEvent, Error>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -341,18 +341,16 @@ mod tests {
         \"delta\":{\"type\":\"text_delta\",\"text\":\"la\"}}\n\n";
 
     /// An answer whose server sends `piece` without end.
-    fn endless(piece: &'static str) -> Box<AnswerStream<anthropic::AnthropicAnswer>> {
+    fn endless(piece: &'static str) -> Box<AnswerStream> {
         of(stream::repeat_with(move || Ok(Bytes::from_static(piece.as_bytes()))))
     }
 
     /// An answer whose server sends `body`.
-    fn of(
-        body: impl Stream<Item = reqwest::Result<Bytes>> + Send + 'static,
-    ) -> Box<AnswerStream<anthropic::AnthropicAnswer>> {
+    fn of(body: impl Stream<Item = reqwest::Result<Bytes>> + Send + 'static) -> Box<AnswerStream> {
         let timeouts =
             Timeouts { first_event: MINUTE, between_events: MINUTE, ..Timeouts::default() };
         let (until, whole) = (after(timeouts.first_event), after(timeouts.whole_call));
-        let decoder = anthropic::decoder(ResponseSizeLimits::default());
+        let decoder = Box::new(anthropic::decoder(ResponseSizeLimits::default()));
         AnswerStream::new(decoder, Some(Box::pin(body)), &HeaderMap::new(), timeouts, until, whole)
     }
 

@@ -8,10 +8,10 @@ use super::{
     address, credentials,
     server_quirks::ServerQuirks,
     setup::{BuilderSettings, setters, with_retry},
-    transport::{self, HttpRequest, HttpTransport},
+    transport::{self, HttpRequest, HttpTransport, HttpVendor},
     vendors::{self, VendorProfile},
 };
-use crate::wire::{ModelCapabilities, RefusedMembers, anthropic};
+use crate::wire::{AnswerDecoder, ModelCapabilities, RefusedMembers, anthropic};
 use harness_core::{
     error::Error,
     models,
@@ -110,7 +110,9 @@ impl AnthropicProvider {
             }
         }
     }
+}
 
+impl HttpVendor for AnthropicProvider {
     fn question(&self, request: &Request<'_>) -> Result<HttpRequest, Error> {
         let options = self.options_for(request);
         // The vendor refuses a request with both its own context management and a signed summary.
@@ -128,6 +130,14 @@ impl AnthropicProvider {
         }
         let body = anthropic::encode_pieces(request, &options)?;
         Ok(HttpRequest { url: None, headers, body })
+    }
+
+    fn decoder(&self, request: &Request<'_>) -> Box<dyn AnswerDecoder> {
+        let limits = self.response_size_limits;
+        Box::new(match request.is_summary_request() {
+            true => anthropic::summary_decoder(limits),
+            false => anthropic::decoder(limits),
+        })
     }
 }
 
@@ -168,16 +178,7 @@ impl Provider for AnthropicProvider {
     }
 
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
-        let summarizes = request.is_summary_request();
-        self.transport.ask(
-            request,
-            |request| self.question(request),
-            move || match summarizes {
-                true => anthropic::summary_decoder(self.response_size_limits),
-                false => anthropic::decoder(self.response_size_limits),
-            },
-            (&self.lessons, &self.options.takes),
-        )
+        self.transport.ask(request, self, (&self.lessons, &self.options.takes))
     }
 }
 

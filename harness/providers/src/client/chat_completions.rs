@@ -9,10 +9,10 @@ use super::{
     address, credentials,
     server_quirks::ServerQuirks,
     setup::{BuilderSettings, setters, with_retry},
-    transport::{self, HttpRequest, HttpTransport},
+    transport::{self, HttpRequest, HttpTransport, HttpVendor},
     vendors::{self, VendorProfile},
 };
-use crate::wire::{ModelCapabilities, chat};
+use crate::wire::{AnswerDecoder, ModelCapabilities, chat};
 use harness_core::{
     error::Error,
     models,
@@ -88,7 +88,9 @@ impl ChatCompletionsProvider {
     }
 
     with_retry!();
+}
 
+impl HttpVendor for ChatCompletionsProvider {
     fn question(&self, request: &Request<'_>) -> Result<HttpRequest, Error> {
         let request = &*self.lessons.without_refused(request);
         let own = request.settings_over(&self.options.settings);
@@ -108,6 +110,10 @@ impl ChatCompletionsProvider {
             }
         };
         Ok(HttpRequest { url: None, headers: self.headers.clone(), body })
+    }
+
+    fn decoder(&self, _: &Request<'_>) -> Box<dyn AnswerDecoder> {
+        Box::new(chat::decoder(self.response_size_limits, self.reading))
     }
 }
 
@@ -140,12 +146,7 @@ impl Provider for ChatCompletionsProvider {
     }
 
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
-        self.transport.ask(
-            request,
-            |request| self.question(request),
-            || chat::decoder(self.response_size_limits, self.reading),
-            (&self.lessons, &self.options.takes),
-        )
+        self.transport.ask(request, self, (&self.lessons, &self.options.takes))
     }
 }
 

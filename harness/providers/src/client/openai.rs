@@ -8,10 +8,10 @@ use super::{
     address, credentials,
     server_quirks::ServerQuirks,
     setup::{BuilderSettings, setters, with_retry},
-    transport::{self, HttpRequest, HttpTransport},
+    transport::{self, HttpRequest, HttpTransport, HttpVendor},
     vendors,
 };
-use crate::wire::{ModelCapabilities, RefusedMembers, responses};
+use crate::wire::{AnswerDecoder, ModelCapabilities, RefusedMembers, responses};
 use harness_core::{
     error::Error,
     models,
@@ -103,7 +103,9 @@ impl OpenAIProvider {
             }
         }
     }
+}
 
+impl HttpVendor for OpenAIProvider {
     fn question(&self, request: &Request<'_>) -> Result<HttpRequest, Error> {
         let options = self.options_for(request);
         let request = &*request.for_model(&self.name, &self.options.model);
@@ -115,6 +117,14 @@ impl OpenAIProvider {
         }
         let body = responses::encode_pieces(request, &options)?;
         Ok(HttpRequest { url: None, headers: self.headers.clone(), body })
+    }
+
+    fn decoder(&self, request: &Request<'_>) -> Box<dyn AnswerDecoder> {
+        let limits = self.response_size_limits;
+        Box::new(match request.is_summary_request() {
+            true => responses::summary_decoder(limits),
+            false => responses::decoder(limits),
+        })
     }
 }
 
@@ -156,16 +166,7 @@ impl Provider for OpenAIProvider {
     }
 
     fn stream<'a>(&'a self, request: Request<'a>) -> EventStream<'a> {
-        let summarizes = request.is_summary_request();
-        self.transport.ask(
-            request,
-            |request| self.question(request),
-            move || match summarizes {
-                true => responses::summary_decoder(self.response_size_limits),
-                false => responses::decoder(self.response_size_limits),
-            },
-            (&self.lessons, &self.options.takes),
-        )
+        self.transport.ask(request, self, (&self.lessons, &self.options.takes))
     }
 }
 

@@ -33,7 +33,7 @@ use super::{
     tls,
 };
 use crate::wire::{
-    self, Decoder, Dialect, Encoded, ModelCapabilities, fault, optional::MemberRefusal,
+    self, AnswerDecoder, Encoded, ModelCapabilities, fault, optional::MemberRefusal,
 };
 use harness_core::{
     error::{Error, ErrorKind},
@@ -60,6 +60,15 @@ const LESSONS: usize = 8;
 /// The maximum size of an answer that is no stream, in bytes.
 const WHOLE_BODY: usize = 64 * 1024 * 1024;
 
+/// What the transport needs from the provider of one vendor.
+pub(super) trait HttpVendor: Sync {
+    /// The HTTP request that asks the model.
+    fn question(&self, request: &Request<'_>) -> Result<HttpRequest, Error>;
+
+    /// A decoder for the answer to this request.
+    fn decoder(&self, request: &Request<'_>) -> Box<dyn AnswerDecoder>;
+}
+
 /// One request, ready to be sent.
 pub(super) struct HttpRequest {
     /// The URL of the request; `None` for the URL of the transport.
@@ -75,7 +84,7 @@ impl HttpRequest {
         transport: &HttpTransport,
         client: &reqwest::Client,
         stop: Option<&CancellationToken>,
-        record: impl FnOnce(&str, &HeaderMap) -> Option<ExchangeRecord>,
+        record: &dyn Fn(&str, &HeaderMap) -> Option<ExchangeRecord>,
     ) -> InFlightRequest {
         let Self { url, mut headers, body } = self;
         headers.insert(CONTENT_LENGTH, body.size().into());
@@ -187,11 +196,10 @@ impl HttpTransport {
     /// Sends the request, retries it as the policy allows, and reads the answer. Nothing happens before the first poll.
     ///
     /// Some properties of a server become known only by its refusals: see [`ServerQuirks`].
-    pub(super) fn ask<'a, D: Dialect + Send + 'a>(
+    pub(super) fn ask<'a>(
         &'a self,
         request: Request<'a>,
-        question: impl Fn(&Request<'a>) -> Result<HttpRequest, Error> + Copy + Send + Sync + 'a,
-        decoder: impl Fn() -> Decoder<D> + Copy + Send + 'a,
+        vendor: &'a dyn HttpVendor,
         (lessons, takes): (&'a ServerQuirks, &'a ModelCapabilities),
     ) -> EventStream<'a> {
         self.retry.stream(request, move |request| {
@@ -201,22 +209,21 @@ impl HttpTransport {
                 let mut failed: Option<Error> = None;
                 loop {
                     let mut sent = lessons.sent(&request);
-                    let err =
-                        match self.wait_for_start(&request, question, decoder, &mut sent).await {
-                            Err(err) => err,
-                            Ok(answer) => {
-                                let secrets = self.secrets_with(request.settings());
-                                let mut ahead = lessons.take_untold(&secrets);
-                                let is_refusal = |it| matches!(it, &ServerQuirk::Thinking(_));
-                                if let Some(err) =
-                                    failed.as_ref().filter(|_| learnt.iter().any(is_refusal))
-                                {
-                                    let cause = secrets.hide(&err.to_string()).into_owned();
-                                    ahead.push(StreamEvent::ReasoningRefused { cause });
-                                }
-                                return Ok(answer.behind(ahead));
+                    let err = match self.wait_for_start(&request, vendor, &mut sent).await {
+                        Err(err) => err,
+                        Ok(answer) => {
+                            let secrets = self.secrets_with(request.settings());
+                            let mut ahead = lessons.take_untold(&secrets);
+                            let is_refusal = |it| matches!(it, &ServerQuirk::Thinking(_));
+                            if let Some(err) =
+                                failed.as_ref().filter(|_| learnt.iter().any(is_refusal))
+                            {
+                                let cause = secrets.hide(&err.to_string()).into_owned();
+                                ahead.push(StreamEvent::ReasoningRefused { cause });
                             }
-                        };
+                            return Ok(answer.behind(ahead));
+                        }
+                    };
                     let told = lessons.learn(&request, takes, sent, &err);
                     if let (None, Some(before)) = (&told, &failed) {
                         lessons.forget_vain(&learnt, before.last(), &err);
@@ -224,7 +231,7 @@ impl HttpTransport {
                     let advice = match told {
                         Some(_) => None,
                         None => MemberRefusal::of(&err).and_then(|refusal| {
-                            let body = question(&request).ok()?.body;
+                            let body = vendor.question(&request).ok()?.body;
                             refusal.advice(|member| body.has(member))
                         }),
                     };
@@ -268,24 +275,22 @@ impl HttpTransport {
 
     /// Sends the request once, and waits for the first event. A router may accept a request that the server behind the
     /// router then refuses. The router reports this refusal in the stream, so the first event can be an error.
-    async fn wait_for_start<'a, D: Dialect>(
+    async fn wait_for_start(
         &self,
-        request: &Request<'a>,
-        question: impl Fn(&Request<'a>) -> Result<HttpRequest, Error>,
-        decoder: impl Fn() -> Decoder<D>,
+        request: &Request<'_>,
+        vendor: &dyn HttpVendor,
         sent: &mut RequestTraits,
-    ) -> Result<Box<AnswerStream<D>>, Error> {
-        self.send(request, question, decoder, sent).await?.wait_for_start().await
+    ) -> Result<Box<AnswerStream>, Error> {
+        self.send(request, vendor, sent).await?.wait_for_start().await
     }
 
     /// Sends the request once.
-    async fn send<'a, D: Dialect>(
+    async fn send(
         &self,
-        request: &Request<'a>,
-        question: impl Fn(&Request<'a>) -> Result<HttpRequest, Error>,
-        decoder: impl Fn() -> Decoder<D>,
+        request: &Request<'_>,
+        vendor: &dyn HttpVendor,
         sent: &mut RequestTraits,
-    ) -> Result<Box<AnswerStream<D>>, Error> {
+    ) -> Result<Box<AnswerStream>, Error> {
         let whole = after(self.timeouts.whole_call);
         let until = after(self.timeouts.first_event).min(whole);
         let ran_out = |_| self.timeouts.ran_out(whole, 0);
@@ -293,9 +298,9 @@ impl HttpTransport {
             let tap = self.tap.as_ref()?;
             tap.begin(url, headers, self.secrets_with(request.settings()))
         };
-        let asked = question(request)?;
+        let asked = vendor.question(request)?;
         sent.optional = asked.body.sent();
-        let mut line = asked.of(self, &self.client, request.stop(), record);
+        let mut line = asked.of(self, &self.client, request.stop(), &record);
         let head = timeout_at(until, connection::send(line.head())).await.map_err(ran_out)?;
         let reconnects = request.reconnects().unwrap_or(self.retry.policy.reconnect);
         let (status, headers) = match head {
@@ -305,7 +310,7 @@ impl HttpTransport {
                     .ok()
                     .and_then(|tls| connection::fresh(self.timeouts.connect, tls).ok());
                 let Some(client) = client else { return Err(self.not_sent(lost.error)) };
-                line = question(request)?.of(self, &client, request.stop(), record);
+                line = vendor.question(request)?.of(self, &client, request.stop(), &record);
                 let sent = timeout_at(until, line.head()).await.map_err(ran_out)?;
                 sent.map_err(|err| self.not_sent(err))?
             }
@@ -319,7 +324,7 @@ impl HttpTransport {
                 ResponseKind::Events if response_kind::compression(&headers).is_none() => {
                     let rest = stream::poll_fn(move |context| line.poll_chunk(context));
                     let body: AnswerBody = Box::pin(stream::iter([Ok(body.into())]).chain(rest));
-                    let decoder = decoder();
+                    let decoder = vendor.decoder(request);
                     let answer = AnswerStream::new(
                         decoder,
                         Some(body),
@@ -350,7 +355,7 @@ impl HttpTransport {
             if let Some(err) = fault::in_success(&body) {
                 return Err(failure::with_headers(err, &headers));
             }
-            let mut decoder = decoder();
+            let mut decoder = vendor.decoder(request);
             decoder.push_whole(&body).map_err(|err| match err.kind() {
                 ErrorKind::CutOff | ErrorKind::Protocol => response_kind::foreign(
                     status.as_u16(),

@@ -32,14 +32,14 @@ pub(super) fn write(
     let own = is_known && cache != PromptCache::Off;
     let key = settings.cache_key.as_deref().or_else(|| first().filter(|_| own));
     if let Some(key) = key {
-        body.optional(OptionalMember::CacheKey, |out| put(out, &names::id(key, KEY)));
+        body.optional(OptionalMember::CacheKey, &|out| put(out, &names::id(key, KEY)));
     }
     match (takes.cache_life().filter(|_| is_known), cache) {
         (Some(CacheLife::Retention), PromptCache::Long) => {
-            body.optional(OptionalMember::CacheRetention, |out| raw(out, "\"24h\""));
+            body.optional(OptionalMember::CacheRetention, &|out| raw(out, "\"24h\""));
         }
         (Some(CacheLife::Options), PromptCache::Off) => {
-            body.member("prompt_cache_options", |out| raw(out, r#"{"mode":"explicit"}"#));
+            body.member("prompt_cache_options", &|out| raw(out, r#"{"mode":"explicit"}"#));
         }
         _ => {}
     }
@@ -49,7 +49,7 @@ pub(super) fn write(
         && takes.model().starts_with("anthropic/")
         && let Some(mark) = anthropic(cache)
     {
-        body.optional(OptionalMember::CacheControl, |out| raw(out, mark));
+        body.optional(OptionalMember::CacheControl, &|out| raw(out, mark));
     }
 }
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{
-    surrogates,
+    reader, surrogates,
     tolerant::{ObjectMembers, TolerantCount, text_of},
 };
 use harness_core::message::{Citation, Media};
@@ -21,7 +21,7 @@ pub(super) fn citation(json: &str) -> Option<Citation> {
         found.into_iter().find(|text| !text.is_empty())
     };
     let range = |start: &str, end: &str| -> Option<Range<u64>> {
-        let count = |name| serde_json::from_str::<TolerantCount>(members.get(name)?).ok()?.0;
+        let count = |name| reader::from_str::<TolerantCount>(members.get(name)?).ok()?.0;
         Some(count(start)?..count(end)?)
     };
     let in_source = [

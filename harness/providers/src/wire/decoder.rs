@@ -152,23 +152,6 @@ impl<D: Dialect> Decoder<D> {
         Ok(())
     }
 
-    /// Reads up to the next event, and moves the beginning of `bytes` behind this event. Returns `None` at the end of
-    /// the bytes or of the answer.
-    ///
-    /// # Errors
-    /// The same as [`push`](Self::push).
-    pub(crate) fn pull(&mut self, bytes: &mut &[u8]) -> Result<Option<StreamEvent>, Error> {
-        loop {
-            if let Some(event) = self.out.events.pop_front() {
-                return Ok(Some(event));
-            }
-            if bytes.is_empty() || self.failed || self.out.done {
-                return Ok(None);
-            }
-            self.read(bytes)?;
-        }
-    }
-
     /// Reads at most one record.
     fn read(&mut self, bytes: &mut &[u8]) -> Result<(), Error> {
         let result = self.read_alike(bytes).unwrap_or_else(|| self.read_lines(bytes));
@@ -243,29 +226,6 @@ impl<D: Dialect> Decoder<D> {
         result
     }
 
-    /// Whether the answer has its stop reason and only its end is missing. A stop reason before further content does
-    /// not count, because some servers send a stop reason with each chunk.
-    pub(crate) fn has_stopped(&self) -> bool {
-        !self.failed && !self.out.done && self.out.stopped(&self.dialect).is_some()
-    }
-
-    /// Ends an answer that [has stopped](Self::has_stopped), because the server sends nothing more.
-    ///
-    /// # Errors
-    /// The errors of [`push`](Self::push), for a last event without a final line break.
-    pub(crate) fn finish_stopped(&mut self) -> Result<(), Error> {
-        let Self { sse, dialect, out, pace, heard, .. } = self;
-        let result = sse.finish(|record| read(record, dialect, out, pace, heard).map(drop));
-        let result = match result {
-            Err(err) if err.kind() != ErrorKind::Protocol => Err(err),
-            // An incomplete last event is ignored.
-            _ if self.out.done => Ok(()),
-            _ => self.dialect.end_without_mark(&mut self.out),
-        };
-        self.failed = result.is_err();
-        result
-    }
-
     /// Decodes an answer that arrived as one JSON object although a stream was requested.
     ///
     /// # Errors
@@ -293,10 +253,91 @@ impl<D: Dialect> Decoder<D> {
     pub fn heard(&self) -> u64 {
         self.heard
     }
+}
+
+/// The decoder of any wire, for the client, which is compiled once for all wires.
+pub(crate) trait AnswerDecoder: Send {
+    /// Reads up to the next event, and moves the beginning of `bytes` behind this event. Returns `None` at the end of
+    /// the bytes or of the answer.
+    ///
+    /// # Errors
+    /// The same as [`Decoder::push`].
+    fn pull(&mut self, bytes: &mut &[u8]) -> Result<Option<StreamEvent>, Error>;
+
+    /// Whether the answer has its stop reason and only its end is missing. A stop reason before further content does
+    /// not count, because some servers send a stop reason with each chunk.
+    fn has_stopped(&self) -> bool;
+
+    /// Ends an answer that [has stopped](Self::has_stopped), because the server sends nothing more.
+    ///
+    /// # Errors
+    /// The errors of [`Decoder::push`], for a last event without a final line break.
+    fn finish_stopped(&mut self) -> Result<(), Error>;
 
     /// The number of comments read.
-    pub(crate) fn comments(&self) -> u64 {
+    fn comments(&self) -> u64;
+
+    /// See [`Decoder::push_whole`].
+    fn push_whole(&mut self, body: &[u8]) -> Result<(), Error>;
+
+    /// See [`Decoder::finish`].
+    fn finish(&mut self) -> Result<(), Error>;
+
+    /// See [`Decoder::is_complete`].
+    fn is_complete(&self) -> bool;
+
+    /// See [`Decoder::heard`].
+    fn heard(&self) -> u64;
+}
+
+impl<D: Dialect + Send> AnswerDecoder for Decoder<D> {
+    fn pull(&mut self, bytes: &mut &[u8]) -> Result<Option<StreamEvent>, Error> {
+        loop {
+            if let Some(event) = self.out.events.pop_front() {
+                return Ok(Some(event));
+            }
+            if bytes.is_empty() || self.failed || self.out.done {
+                return Ok(None);
+            }
+            self.read(bytes)?;
+        }
+    }
+
+    fn has_stopped(&self) -> bool {
+        !self.failed && !self.out.done && self.out.stopped(&self.dialect).is_some()
+    }
+
+    fn finish_stopped(&mut self) -> Result<(), Error> {
+        let Self { sse, dialect, out, pace, heard, .. } = self;
+        let result = sse.finish(|record| read(record, dialect, out, pace, heard).map(drop));
+        let result = match result {
+            Err(err) if err.kind() != ErrorKind::Protocol => Err(err),
+            // An incomplete last event is ignored.
+            _ if self.out.done => Ok(()),
+            _ => self.dialect.end_without_mark(&mut self.out),
+        };
+        self.failed = result.is_err();
+        result
+    }
+
+    fn comments(&self) -> u64 {
         self.sse.comments()
+    }
+
+    fn push_whole(&mut self, body: &[u8]) -> Result<(), Error> {
+        self.push_whole(body)
+    }
+
+    fn finish(&mut self) -> Result<(), Error> {
+        self.finish()
+    }
+
+    fn is_complete(&self) -> bool {
+        self.is_complete()
+    }
+
+    fn heard(&self) -> u64 {
+        self.heard()
     }
 }
 
@@ -400,7 +441,7 @@ pub(crate) struct EventSink {
     size: usize,
     parts: usize,
     /// The number of bytes of arguments so far, by block number.
-    calls: HashMap<u32, usize>,
+    calls: HashMap<u64, usize>,
     halves: SurrogateHalves,
     /// Whether content has followed a stop reason, so that the stop reason does not announce the end.
     goes_on: bool,
@@ -509,7 +550,7 @@ impl EventSink {
 
     pub(super) fn call_start(&mut self, block: u32, id: &str, name: &str) -> Result<(), Error> {
         self.grow(id.len().saturating_add(name.len()))?;
-        self.calls.insert(block, 0);
+        self.calls.insert(block.into(), 0);
         let [id, name] = [id, name].map(|text| surrogates::joined(text).into_owned());
         self.events.push_back(StreamEvent::ToolCallStart { block, id, name });
         Ok(())
@@ -531,7 +572,7 @@ impl EventSink {
 
     fn count_arguments(&mut self, block: u32, json: &str) -> Result<(), Error> {
         self.grow(json.len())?;
-        let Some(size) = self.calls.get_mut(&block) else { return Ok(()) };
+        let Some(size) = self.calls.get_mut(&block.into()) else { return Ok(()) };
         *size = size.saturating_add(json.len());
         let size = *size;
         self.check_arguments(size)

@@ -185,7 +185,7 @@ pub(super) fn conversation(
     form: MessageEncoding,
     request: &Request<'_>,
     recipient: Recipient<'_>,
-    write: impl Fn(&mut BodyDraft, &Messages, &Message) -> PrefixStability,
+    write: &dyn Fn(&mut BodyDraft, &Messages, &Message) -> PrefixStability,
 ) -> Result<Encoded, Error> {
     let messages = request.messages();
     let MessageEncoding { is: form, mark } = form;

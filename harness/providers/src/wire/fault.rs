@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::{
-    retry_delay, surrogates,
-    tolerant::{ObjectMembers, RawJson, TolerantObject, TolerantText},
+    reader, retry_delay, surrogates,
+    tolerant::{ObjectMembers, TolerantObject, TolerantText, elements},
 };
 use harness_core::{
     error::{Error, ErrorKind},
@@ -76,10 +76,10 @@ pub(super) fn in_json(body: &str) -> Option<Error> {
 /// The members of an object, or of the first object in a list.
 fn members_of(body: &str) -> Option<ObjectMembers<'_>> {
     let body = match body.trim_start().starts_with('[') {
-        true => serde_json::from_str::<Vec<RawJson<'_>>>(body).ok()?.first()?.get(),
+        true => elements(body).first()?,
         false => body,
     };
-    serde_json::from_str::<TolerantObject<ObjectMembers<'_>>>(body).ok()?.0
+    reader::from_str::<TolerantObject<ObjectMembers<'_>>>(body).ok()?.0
 }
 
 impl ErrorBody {
@@ -95,9 +95,8 @@ impl ErrorBody {
                 set(&mut self.code, text(ObjectMembers::of(json).get("error_code")));
             }
             Some(json) if json.starts_with('[') => {
-                let details: Vec<RawJson<'_>> = serde_json::from_str(json).unwrap_or_default();
-                let delay = |it: &RawJson<'_>| text(ObjectMembers::of(it.get()).get("retryDelay"));
-                let delay = details.iter().find_map(delay);
+                let delay = |json: &str| text(ObjectMembers::of(json).get("retryDelay"));
+                let delay = elements(json).into_iter().find_map(delay);
                 self.wait = self.wait.or_else(|| retry_delay::duration(&delay?));
             }
             Some(_) | None => {}

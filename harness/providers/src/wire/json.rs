@@ -61,7 +61,7 @@ impl<'a> JsonBody<'a> {
 
     /// Writes an optional member, unless the server has refused it. If `extra` contains the member, the value of
     /// `extra` is sent.
-    pub(super) fn optional(&mut self, member: OptionalMember, write: impl FnOnce(&mut BodyDraft)) {
+    pub(super) fn optional(&mut self, member: OptionalMember, write: &dyn Fn(&mut BodyDraft)) {
         if self.extra.contains_key(member.name()) || self.may_send(member) {
             self.member(member.name(), write);
         }
@@ -73,7 +73,7 @@ impl<'a> JsonBody<'a> {
     }
 
     /// Writes a member, unless `extra` replaces it. If both values are objects, they are merged at the end.
-    pub(super) fn member(&mut self, name: &str, write: impl FnOnce(&mut BodyDraft)) {
+    pub(super) fn member(&mut self, name: &str, write: &dyn Fn(&mut BodyDraft)) {
         match self.extra.get(name) {
             None => {
                 key(&mut self.out, name);
@@ -82,7 +82,8 @@ impl<'a> JsonBody<'a> {
             Some(more) if more.is_object() => {
                 let mut own = BodyDraft::default();
                 write(&mut own);
-                if let Ok(mut own) = serde_json::from_slice::<Value>(own.ready()) {
+                let own = std::str::from_utf8(own.ready()).map(str::parse::<Value>);
+                if let Ok(Ok(mut own)) = own {
                     merge(&mut own, more);
                     self.merged.insert(name.to_owned(), own);
                 }
@@ -93,7 +94,7 @@ impl<'a> JsonBody<'a> {
 
     /// Writes a member with this value.
     pub(super) fn value(&mut self, name: &str, value: &(impl Serialize + ?Sized)) {
-        self.member(name, |out| put(out, value));
+        self.member(name, &|out| put(out, value));
     }
 
     /// Writes a member if there is a value.

@@ -46,6 +46,11 @@ impl<'a> JsonWalk<'a> {
         self.json.get(place..self.at)
     }
 
+    /// The bytes that are not read yet.
+    pub(super) fn rest(&self) -> &'a [u8] {
+        self.json.get(self.at..).unwrap_or_default()
+    }
+
     /// Skips white space, and returns the next byte without skipping this byte.
     #[inline]
     pub(super) fn next(&mut self) -> Option<u8> {

@@ -34,7 +34,7 @@ pub mod anthropic;
 pub mod chat;
 pub mod responses;
 
-pub(crate) use self::{decoder::Dialect, encoded::BodyPieces};
+pub(crate) use self::{decoder::AnswerDecoder, encoded::BodyPieces};
 /// The error of an unsuccessful response. The body may have any format.
 ///
 /// ```

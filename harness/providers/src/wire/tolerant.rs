@@ -1,5 +1,5 @@
 //! Reads values from a vendor's JSON without failing on a wrong type. Some servers violate the specification and send
-//! `null`, numbers as text, or text as numbers.
+//! `null`, numbers as text, or text as numbers. The types here are read only by [`reader`].
 
 use std::{borrow::Cow, fmt, marker::PhantomData};
 
@@ -10,7 +10,6 @@ use serde::{
         value::{MapAccessDeserializer, SeqAccessDeserializer},
     },
 };
-use serde_json::value::RawValue;
 
 use super::{json_walk::JsonWalk, reader, surrogates};
 
@@ -158,7 +157,22 @@ impl<'a> RawJson<'a> {
 
 impl<'de: 'a, 'a> Deserialize<'de> for RawJson<'a> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        <&RawValue>::deserialize(from).map(|value| Self(value.get()))
+        from.deserialize_newtype_struct("RawJson", RawVisitor)
+    }
+}
+
+/// Takes the JSON of a value. Only [`reader`] passes on the JSON.
+struct RawVisitor;
+
+impl<'de> Visitor<'de> for RawVisitor {
+    type Value = RawJson<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any value")
+    }
+
+    fn visit_borrowed_str<E: Error>(self, json: &'de str) -> Result<RawJson<'de>, E> {
+        Ok(RawJson(json))
     }
 }
 

@@ -29,7 +29,7 @@ pub(super) fn write(
     match parallel {
         Some(false) if forced.is_none() => body.value("parallel_tool_calls", &false),
         Some(parallel) => {
-            body.optional(OptionalMember::ParallelToolCalls, |out| put(out, &parallel));
+            body.optional(OptionalMember::ParallelToolCalls, &|out| put(out, &parallel));
         }
         None => {}
     }

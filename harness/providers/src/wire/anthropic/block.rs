@@ -2,11 +2,13 @@
 
 use std::borrow::Cow;
 
+use serde::de::IgnoredAny;
+
 use super::{SUMMARY, WIRE, decode::AnthropicDelta};
 use crate::wire::{
     citations,
     decoder::EventSink,
-    surrogates,
+    reader, surrogates,
     tolerant::{ObjectMembers, elements, join, quote, text_of},
 };
 use harness_core::{error::Error, provider::VendorPart};
@@ -323,9 +325,8 @@ impl OpenBlock {
 
 /// The complete JSON of the block: the start of the block, with its input and its changed members.
 fn whole(json: String, input: &str, changed: &[(&'static str, String)]) -> String {
-    let input = Some(input).filter(|input| {
-        !input.is_empty() && serde_json::from_str::<serde::de::IgnoredAny>(input).is_ok()
-    });
+    let input = Some(input)
+        .filter(|input| !input.is_empty() && reader::from_str::<IgnoredAny>(input).is_ok());
     if input.is_none() && changed.is_empty() {
         return json;
     }

@@ -49,7 +49,7 @@ pub struct AnthropicAnswer {
     places: HashMap<u64, usize>,
     call_places: HashMap<u64, usize>,
     /// The numbers of all blocks, and the largest number plus one (`next`).
-    numbers: HashSet<u32>,
+    numbers: HashSet<u64>,
     next: u32,
     usage: AnthropicWireUsage,
     stop: Option<String>,
@@ -409,7 +409,7 @@ impl AnthropicAnswer {
         // Some servers give every block the same index, or no index, but send one block after the other.
         let index = index.0.unwrap_or(u64::from(self.next));
         let mut number = match u32::try_from(index) {
-            Ok(number) if !self.numbers.contains(&number) => number,
+            Ok(number) if !self.numbers.contains(&index) => number,
             _ => self.next,
         };
         // A call may begin at the index of another call. The accumulator decides whether the new call repeats the other
@@ -434,7 +434,7 @@ impl AnthropicAnswer {
             self.call_places.insert(index, self.blocks.len());
         }
         self.places.insert(index, self.blocks.len());
-        self.numbers.insert(number);
+        self.numbers.insert(number.into());
         self.next = self.next.max(number.saturating_add(1));
         self.blocks.push(block);
         Ok(())

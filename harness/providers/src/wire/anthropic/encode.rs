@@ -198,9 +198,9 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         && body.may_send(OptionalMember::ThinkingDisplay);
     if wants_text {
         said.config = Some(ThinkingConfig::Adaptive);
-        body.member("thinking", |out| raw(out, r#"{"type":"adaptive","display":"summarized"}"#));
+        body.member("thinking", &|out| raw(out, r#"{"type":"adaptive","display":"summarized"}"#));
     } else if let Some(config) = said.config {
-        body.member("thinking", |out| raw(out, &config.json()));
+        body.member("thinking", &|out| raw(out, &config.json()));
     }
     if let Some(effort) = said.effort {
         output.insert("effort".to_owned(), effort.into());
@@ -223,11 +223,11 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     let whole = cache::anthropic(prompt_cache.unwrap_or_default());
     if let Some(mark) = whole {
         // The vendor applies this mark to the last block, so the mark does not change the bytes of messages.
-        body.optional(OptionalMember::CacheControl, |out| raw(out, mark));
+        body.optional(OptionalMember::CacheControl, &|out| raw(out, mark));
     }
     let mark = whole.filter(|_| !refused.has(OptionalMember::CacheMarks));
     if let Some(system) = request.system().filter(|system| !system.trim().is_empty()) {
-        body.member("system", |out| {
+        body.member("system", &|out| {
             raw(out, r#"[{"type":"text""#);
             member(out, "text", system);
             breakpoint(out, mark);
@@ -252,7 +252,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         body.value("tool_choice", &choice);
     }
     if summarizes {
-        body.member("compaction", |out| raw(out, r#"{"type":"summarize"}"#));
+        body.member("compaction", &|out| raw(out, r#"{"type":"summarize"}"#));
     }
     // With a thinking budget, the last answer with tool calls must begin with thinking. For models with a budget, the
     // messages before this thinking may change.
@@ -286,7 +286,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     let mark = before.map(|(mark, at)| (at, format!(r#","cache_control":{mark}"#)));
     let form = MessageEncoding { is, mark };
     let to = Recipient { takes, places: &PLACES };
-    conversation(body, "messages", b"", form, request, to, |out, before, message| {
+    conversation(body, "messages", b"", form, request, to, &|out, before, message| {
         let at = before.len();
         let after = request.messages().range(at.saturating_add(1)..);
         let message = &answer::sent_form(plan.as_ref(), at, message);

@@ -2,7 +2,7 @@
 //! omit ids. The rules in this module work for all these servers. The accumulator decides whether a call repeats
 //! another call.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use serde::de::IgnoredAny;
 
@@ -11,7 +11,7 @@ use super::{
     chunk::{CallDelta, FunctionDelta},
     extra,
 };
-use crate::wire::{decoder::EventSink, tolerant::RawJson};
+use crate::wire::{decoder::EventSink, reader, tolerant::RawJson};
 use harness_core::{
     error::Error,
     provider::{JsonProgress, VendorPart},
@@ -27,14 +27,15 @@ pub(super) struct AnswerCalls {
     ids: HashMap<String, CallPlaces>,
     /// For each index in the stream: the position of the last call with this index.
     indices: HashMap<u64, usize>,
-    /// The positions of calls with incomplete arguments.
-    open: BTreeSet<usize>,
+    /// The positions of calls with incomplete arguments, in ascending order.
+    open: Vec<usize>,
 }
 
 #[derive(Debug, Default)]
 struct CallPlaces {
     last: usize,
-    by_index: HashMap<Option<u64>, usize>,
+    by_index: HashMap<u64, usize>,
+    without_index: Option<usize>,
 }
 
 #[derive(Debug)]
@@ -182,7 +183,7 @@ impl AnswerCalls {
         if let Some(index) = call.index {
             self.indices.insert(index, at);
         }
-        self.open.insert(at);
+        self.open.push(at);
         self.calls.push(call);
         at
     }
@@ -191,10 +192,10 @@ impl AnswerCalls {
     fn read(&mut self, at: usize) {
         let Some(call) = self.calls.get_mut(at) else { return };
         call.progress.read(&call.arguments);
-        if call.is_whole() {
-            self.open.remove(&at);
-        } else {
-            self.open.insert(at);
+        match (self.open.binary_search(&at), call.is_whole()) {
+            (Ok(place), true) => drop(self.open.remove(place)),
+            (Err(place), false) => self.open.insert(place, at),
+            (Ok(_), false) | (Err(_), true) => {}
         }
     }
 
@@ -308,8 +309,8 @@ impl AnswerCalls {
             if index.is_none() {
                 return or_new(same_id.last);
             }
-            let with = |index: Option<u64>| same_id.by_index.get(&index).copied();
-            return match with(index).max(with(None)) {
+            let with_index = index.and_then(|index| same_id.by_index.get(&index).copied());
+            return match with_index.max(same_id.without_index) {
                 Some(both) => or_new(both),
                 None if name.is_empty() => or_new(same_id.last),
                 None => FragmentPlace::New,
@@ -336,13 +337,10 @@ impl AnswerCalls {
             (false, None) => FragmentPlace::New,
             (true, Some(at)) => or_new(at),
             (true, None) if index.is_some() || !name.is_empty() => FragmentPlace::New,
-            (true, None) => {
-                let mut open = self.open.iter();
-                match (open.next(), open.next()) {
-                    (Some(at), None) => FragmentPlace::At(*at),
-                    _ => self.unnamed_place(arguments),
-                }
-            }
+            (true, None) => match *self.open {
+                [at] => FragmentPlace::At(at),
+                _ => self.unnamed_place(arguments),
+            },
         }
     }
 }
@@ -368,7 +366,10 @@ impl AnswerCalls {
 impl CallPlaces {
     fn add(&mut self, index: Option<u64>, at: usize) {
         self.last = self.last.max(at);
-        let place = self.by_index.entry(index).or_default();
+        let place = match index {
+            Some(index) => self.by_index.entry(index).or_default(),
+            None => self.without_index.get_or_insert_default(),
+        };
         *place = at.max(*place);
     }
 }
@@ -383,7 +384,7 @@ impl StreamedCall {
 /// Unpacks arguments that are an object inside a JSON string. `null` becomes empty, and other arguments stay unchanged.
 fn unwrapped(arguments: &str) -> String {
     let arguments = arguments.trim();
-    match serde_json::from_str::<Option<String>>(arguments) {
+    match reader::from_str::<Option<String>>(arguments) {
         Ok(None) => String::new(),
         Ok(Some(inner)) if is_object(&inner) => inner,
         _ => arguments.to_owned(),
@@ -391,5 +392,5 @@ fn unwrapped(arguments: &str) -> String {
 }
 
 fn is_object(json: &str) -> bool {
-    json.trim_start().starts_with('{') && serde_json::from_str::<IgnoredAny>(json).is_ok()
+    json.trim_start().starts_with('{') && reader::from_str::<IgnoredAny>(json).is_ok()
 }

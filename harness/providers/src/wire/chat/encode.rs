@@ -174,7 +174,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     body.value("model", model);
     body.value("stream", &true);
     if *ask_for_usage {
-        body.optional(OptionalMember::StreamOptions, |out| {
+        body.optional(OptionalMember::StreamOptions, &|out| {
             raw(out, r#"{"include_usage":true}"#);
         });
     }
@@ -245,7 +245,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
         answer::form(plan.as_ref()),
     );
     let form = MessageEncoding { is, mark: None };
-    conversation(body, "messages", leading.ready(), form, request, to, |out, before, message| {
+    conversation(body, "messages", leading.ready(), form, request, to, &|out, before, message| {
         // With `Field`, the server refuses a turn without the thinking field.
         let thinks = before.len() >= thinking_from || matches!(thought, ThoughtReplay::Field(_));
         let thought = if thinks { thought } else { &ThoughtReplay::Off };

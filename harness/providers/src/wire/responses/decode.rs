@@ -199,11 +199,11 @@ impl Dialect for ResponsesAnswer {
             }
             // The server sent the answer as one object rather than as a stream.
             "" if &*parsed.object == "response" => {
-                let response: Option<RawJson<'_>> = serde_json::from_str(data).ok();
+                let response: Option<RawJson<'_>> = reader::from_str(data).ok();
                 self.end_of("response.done", response, data, out)?;
             }
             "" if self.is_summary && &*parsed.object == SUMMARY => {
-                let response: Option<RawJson<'_>> = serde_json::from_str(data).ok();
+                let response: Option<RawJson<'_>> = reader::from_str(data).ok();
                 let response = response.and_then(read_response).unwrap_or_default();
                 self.start(&response, out);
                 out.part()?;

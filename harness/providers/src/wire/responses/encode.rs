@@ -151,11 +151,11 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     body.value("model", model);
     body.value("stream", &true);
     // The vendor must not store the answer. Later requests contain the encrypted thinking instead.
-    body.optional(OptionalMember::Store, |out| raw(out, "false"));
+    body.optional(OptionalMember::Store, &|out| raw(out, "false"));
     // The vendor refuses `include` with encrypted thinking for a model that does not think.
     let thinks = takes.thinks();
     if thinks || extra.contains_key("include") {
-        body.optional(OptionalMember::Include, |out| {
+        body.optional(OptionalMember::Include, &|out| {
             raw(out, r#"["reasoning.encrypted_content"]"#);
         });
     }
@@ -235,7 +235,7 @@ pub fn encode_pieces(request: &Request<'_>, options: &Options) -> Result<Encoded
     );
     let form = MessageEncoding { is, mark: None };
     let to = Recipient { takes, places: &PLACES };
-    conversation(body, "input", leading.ready(), form, request, to, |out, before, message| {
+    conversation(body, "input", leading.ready(), form, request, to, &|out, before, message| {
         let message = &answer::sent_form(plan.as_ref(), before.len(), message);
         encode_message(out, before, message, before.len() >= thinking_from, &loaded, to);
         if let Some(added) = prefix::behind(request, message) {

@@ -47,7 +47,7 @@ pub fn encode_summary(request: &Request<'_>, options: &Options) -> Result<Encode
     let to = Recipient { takes, places: &PLACES };
     // The vendor summarizes texts, and this request has no tools.
     let loaded = LoadedTools::default();
-    conversation(body, "input", b"", form, request, to, |out, before, message| {
+    conversation(body, "input", b"", form, request, to, &|out, before, message| {
         encode_message(out, before, message, before.len() >= thinking_from, &loaded, to);
         if let Some(added) = prefix::behind(request, message) {
             addition(out, added, strict, !refused.has(OptionalMember::Strict));
