@@ -12,7 +12,7 @@ use crate::{
 
 /// Whether a call may run, and who decided.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "verdict", rename_all = "snake_case")]
+#[serde(tag = "verdict", rename_all = "snake_case", try_from = "DecisionMembers")]
 pub enum Decision {
     /// The call may run.
     Allow {
@@ -20,18 +20,16 @@ pub enum Decision {
         /// of the calls, and what the library tells the model after an interruption.
         side_effects: SideEffects,
         /// Whether the call may run again if its outcome is unknown.
-        #[serde(default)]
         repeat: Repeat,
         /// Who made the decision.
-        #[serde(default)]
         by: Decider,
         /// The result of the tool's [`Review`](crate::tool::Review) of the call, if the tool has a review. The call
         /// runs only if a new review gives the same result.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         reviewed: Option<Arc<Reviewed>>,
         /// The call as a person saw it, if a person allowed the call now or by an earlier *always*. The call runs only
         /// if its current form agrees with this form.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         binding: Option<Arc<CallBinding>>,
     },
     /// The call may not run.
@@ -39,14 +37,44 @@ pub enum Decision {
         /// The reason, as text for the model.
         reason: String,
         /// Who made the decision.
-        #[serde(default)]
         by: Decider,
     },
 }
 
+/// The members of all decisions. A reader of this struct needs no copy of the members to find the verdict.
+#[derive(Deserialize)]
+struct DecisionMembers {
+    verdict: String,
+    side_effects: Option<SideEffects>,
+    #[serde(default)]
+    repeat: Repeat,
+    #[serde(default)]
+    by: Decider,
+    reviewed: Option<Arc<Reviewed>>,
+    binding: Option<Arc<CallBinding>>,
+    reason: Option<String>,
+}
+
+impl TryFrom<DecisionMembers> for Decision {
+    type Error = String;
+
+    fn try_from(members: DecisionMembers) -> Result<Self, String> {
+        let DecisionMembers { verdict, side_effects, repeat, by, reviewed, binding, reason } =
+            members;
+        match verdict.as_str() {
+            "allow" => {
+                let side_effects = side_effects.ok_or("missing field `side_effects`")?;
+                Ok(Self::Allow { side_effects, repeat, by, reviewed, binding })
+            }
+            "deny" => Ok(Self::Deny { reason: reason.ok_or("missing field `reason`")?, by }),
+            _ => Err(format!("unknown verdict `{verdict}`")),
+        }
+    }
+}
+
 /// Who decided about a call, or why a person has to decide.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "decider", rename_all = "snake_case")]
+#[serde(tag = "decider", rename_all = "snake_case", try_from = "DeciderMembers")]
 pub enum Decider {
     /// The decider was not recorded.
     #[default]
@@ -72,12 +100,12 @@ pub enum Decider {
     /// A person, through the approver.
     Person {
         /// The name of the person, if the approver returned one.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         who: Option<String>,
         /// The time of the answer, in milliseconds since the Unix epoch.
         at: u64,
         /// The grant for further calls, if the answer was *always*.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         always: Option<Box<Always>>,
     },
     /// A person who answered *always* to an earlier call.
@@ -95,6 +123,45 @@ pub enum Decider {
     Call,
     /// The program's code panicked during the decision.
     Fault,
+}
+
+/// The members of all deciders, as [`DecisionMembers`].
+#[derive(Deserialize)]
+struct DeciderMembers {
+    decider: String,
+    name: Option<String>,
+    who: Option<String>,
+    at: Option<u64>,
+    always: Option<Box<Always>>,
+    call: Option<String>,
+    scope: Option<Scope>,
+}
+
+impl TryFrom<DeciderMembers> for Decider {
+    type Error = String;
+
+    fn try_from(members: DeciderMembers) -> Result<Self, String> {
+        let DeciderMembers { decider, name, who, at, always, call, scope } = members;
+        Ok(match decider.as_str() {
+            "unrecorded" => Self::Unrecorded,
+            "side_effects" => Self::SideEffects,
+            "tool_name" => Self::ToolName,
+            "rule" => Self::Rule { name: name.ok_or("missing field `name`")? },
+            "review" => Self::Review,
+            "egress" => Self::DataFlow,
+            "program" => Self::Program,
+            "person" => Self::Person { who, at: at.ok_or("missing field `at`")?, always },
+            "always" => Self::Always {
+                call: call.ok_or("missing field `call`")?,
+                scope: scope.ok_or("missing field `scope`")?,
+            },
+            "nobody" => Self::Nobody,
+            "expired" => Self::Expired,
+            "call" => Self::Call,
+            "fault" => Self::Fault,
+            _ => return Err(format!("unknown decider `{decider}`")),
+        })
+    }
 }
 
 /// A person's permission for more than one call.
