@@ -2,9 +2,13 @@
 
 use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
 
-use serde::{Deserialize, Serialize};
+use serde::{
+    Deserialize, Serialize,
+    de::{Error as _, value},
+};
 use serde_json::Value;
 
+use super::read_fact::required;
 use crate::{
     message::{Arguments, same},
     tool::{Reviewed, Scope, SideEffects},
@@ -56,18 +60,18 @@ struct DecisionMembers {
 }
 
 impl TryFrom<DecisionMembers> for Decision {
-    type Error = String;
+    type Error = value::Error;
 
-    fn try_from(members: DecisionMembers) -> Result<Self, String> {
+    fn try_from(members: DecisionMembers) -> Result<Self, value::Error> {
         let DecisionMembers { verdict, side_effects, repeat, by, reviewed, binding, reason } =
             members;
         match verdict.as_str() {
             "allow" => {
-                let side_effects = side_effects.ok_or("missing field `side_effects`")?;
+                let side_effects = required(side_effects, "side_effects")?;
                 Ok(Self::Allow { side_effects, repeat, by, reviewed, binding })
             }
-            "deny" => Ok(Self::Deny { reason: reason.ok_or("missing field `reason`")?, by }),
-            _ => Err(format!("unknown verdict `{verdict}`")),
+            "deny" => Ok(Self::Deny { reason: required(reason, "reason")?, by }),
+            _ => Err(value::Error::unknown_variant(&verdict, &["allow", "deny"])),
         }
     }
 }
@@ -125,6 +129,22 @@ pub enum Decider {
     Fault,
 }
 
+const DECIDERS: &[&str] = &[
+    "unrecorded",
+    "side_effects",
+    "tool_name",
+    "rule",
+    "review",
+    "egress",
+    "program",
+    "person",
+    "always",
+    "nobody",
+    "expired",
+    "call",
+    "fault",
+];
+
 /// The members of all deciders, as [`DecisionMembers`].
 #[derive(Deserialize)]
 struct DeciderMembers {
@@ -138,28 +158,27 @@ struct DeciderMembers {
 }
 
 impl TryFrom<DeciderMembers> for Decider {
-    type Error = String;
+    type Error = value::Error;
 
-    fn try_from(members: DeciderMembers) -> Result<Self, String> {
+    fn try_from(members: DeciderMembers) -> Result<Self, value::Error> {
         let DeciderMembers { decider, name, who, at, always, call, scope } = members;
         Ok(match decider.as_str() {
             "unrecorded" => Self::Unrecorded,
             "side_effects" => Self::SideEffects,
             "tool_name" => Self::ToolName,
-            "rule" => Self::Rule { name: name.ok_or("missing field `name`")? },
+            "rule" => Self::Rule { name: required(name, "name")? },
             "review" => Self::Review,
             "egress" => Self::DataFlow,
             "program" => Self::Program,
-            "person" => Self::Person { who, at: at.ok_or("missing field `at`")?, always },
-            "always" => Self::Always {
-                call: call.ok_or("missing field `call`")?,
-                scope: scope.ok_or("missing field `scope`")?,
-            },
+            "person" => Self::Person { who, at: required(at, "at")?, always },
+            "always" => {
+                Self::Always { call: required(call, "call")?, scope: required(scope, "scope")? }
+            }
             "nobody" => Self::Nobody,
             "expired" => Self::Expired,
             "call" => Self::Call,
             "fault" => Self::Fault,
-            _ => return Err(format!("unknown decider `{decider}`")),
+            _ => return Err(value::Error::unknown_variant(&decider, DECIDERS)),
         })
     }
 }

@@ -2,12 +2,15 @@
 
 use std::{collections::BTreeSet, fmt};
 
-use serde::{Deserialize, Serialize};
+use serde::{
+    Deserialize, Serialize,
+    de::{Error as _, value},
+};
 use serde_json::Value;
 
 use super::{
     CallSpent, ClearedArguments, ClearedResult, Decision, Prefix, Source, SummaryRequest,
-    VendorSummary, Wait,
+    VendorSummary, Wait, read_fact::required,
 };
 use crate::{
     message::{Message, ToolResult, Transcript},
@@ -534,22 +537,23 @@ struct CauseMembers {
 }
 
 impl TryFrom<CauseMembers> for InterruptCause {
-    type Error = String;
+    type Error = value::Error;
 
-    fn try_from(members: CauseMembers) -> Result<Self, String> {
+    fn try_from(members: CauseMembers) -> Result<Self, value::Error> {
         let CauseMembers { by, limit, scope, detail, call, error, public_text } = members;
         Ok(match by.as_str() {
             "program" => Self::Program,
             "limit" => Self::Limit {
-                limit: limit.ok_or("missing field `limit`")?,
+                limit: required(limit, "limit")?,
                 scope,
-                detail: detail.ok_or("missing field `detail`")?,
+                detail: required(detail, "detail")?,
             },
-            "denial" => Self::Denial { call: call.ok_or("missing field `call`")? },
-            "failure" => {
-                Self::Failure { error: error.ok_or("missing field `error`")?, public_text }
+            "denial" => Self::Denial { call: required(call, "call")? },
+            "failure" => Self::Failure { error: required(error, "error")?, public_text },
+            _ => {
+                let known = &["program", "limit", "denial", "failure"];
+                return Err(value::Error::unknown_variant(&by, known));
             }
-            _ => return Err(format!("unknown cause `{by}`")),
         })
     }
 }

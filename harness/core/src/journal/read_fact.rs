@@ -8,9 +8,9 @@ use std::{borrow::Cow, fmt};
 
 use serde::{
     Deserialize, Deserializer,
-    de::{DeserializeOwned, Error as _, IgnoredAny, MapAccess, Visitor},
+    de::{DeserializeOwned, Error as _, IgnoredAny, MapAccess, Visitor, value},
 };
-use serde_json::{Value, value::RawValue};
+use serde_json::{Value, de::StrRead, value::RawValue};
 
 use super::{CallSpent, Decision, Fact, RecordedLimits};
 use crate::{
@@ -32,6 +32,46 @@ pub(super) fn read_fact(json: &str) -> serde_json::Result<Fact> {
         None => serde_json::from_str::<Members<'_>>(json)?.fact(),
     }
 }
+
+type Reader<'a> = serde_json::Deserializer<StrRead<'a>>;
+
+/// The names of all facts.
+const NAMES: &[&str] = &[
+    "given",
+    "user_said",
+    "steered",
+    "answer_wanted",
+    "answer_accepted",
+    "answer_rejected",
+    "resumed",
+    "reopened",
+    "model_replied",
+    "interrupted",
+    "call_decided",
+    "call_waits",
+    "call_answered",
+    "call_settled",
+    "call_undecided",
+    "call_cleared",
+    "grant_revoked",
+    "called_by",
+    "forked",
+    "call_started",
+    "unkept_agent_started",
+    "sources_read",
+    "call_finished",
+    "call_ended",
+    "tools_found",
+    "context_cleared",
+    "compaction_started",
+    "context_compacted",
+    "compaction_failed",
+    "vendor_summary_refused",
+    "context_overflowed",
+    "context_pinned",
+    "prefix_set",
+    "prefix_unused",
+];
 
 /// The members of a fact, as JSON texts.
 struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
@@ -167,29 +207,30 @@ impl Members<'_> {
                 refusal: self.optional("refusal")?,
             },
             "prefix_unused" => Fact::PrefixUnused {},
-            _ => return Err(serde_json::Error::custom(format_args!("unknown fact `{name}`"))),
+            _ => return Err(serde_json::Error::unknown_variant(&name, NAMES)),
         })
     }
 
     fn required<T: DeserializeOwned>(&self, name: &'static str) -> serde_json::Result<T> {
-        match self.text(name)? {
-            Some(text) => serde_json::from_str(text),
+        match self.member(name)? {
+            Some(mut value) => T::deserialize(&mut value),
             None => Err(serde_json::Error::missing_field(name)),
         }
     }
 
     fn optional<T: DeserializeOwned + Default>(&self, name: &'static str) -> serde_json::Result<T> {
-        match self.text(name)? {
-            Some(text) => serde_json::from_str(text),
+        match self.member(name)? {
+            Some(mut value) => T::deserialize(&mut value),
             None => Ok(T::default()),
         }
     }
 
-    fn text(&self, name: &'static str) -> serde_json::Result<Option<&str>> {
-        let mut texts = self.0.iter().filter(|(of, _)| of == name).map(|(_, value)| value.get());
-        match (texts.next(), texts.next()) {
+    /// The reader of a member. Exactly one value is in its text.
+    fn member(&self, name: &'static str) -> serde_json::Result<Option<Reader<'_>>> {
+        let mut found = self.0.iter().filter(|(of, _)| of == name);
+        match (found.next(), found.next()) {
             (_, Some(_)) => Err(serde_json::Error::duplicate_field(name)),
-            (text, None) => Ok(text),
+            (member, None) => Ok(member.map(|(_, value)| Reader::from_str(value.get()))),
         }
     }
 }
@@ -221,54 +262,114 @@ impl<'de> Visitor<'de> for MembersVisitor {
 #[derive(Deserialize)]
 struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
+/// A member that the read variant of an enum needs.
+pub(super) fn required<T>(member: Option<T>, name: &'static str) -> Result<T, value::Error> {
+    match member {
+        Some(member) => Ok(member),
+        None => Err(value::Error::missing_field(name)),
+    }
+}
+
 /// The name of a fact, if it is the first member of the JSON text.
 pub(super) fn name_of(json: &str) -> Option<&str> {
     let (name, _) = json.strip_prefix(r#"{"fact":""#)?.split_once('"')?;
     Some(name)
 }
 
-macro_rules! common_facts {
-    ($($name:literal $fact:ident { $($member:ident: $type:ty),* })*) => {
-        /// Reads one of the most frequent facts in one pass. `None` if the text is something else, does not begin with
-        /// the name, or has a member that is not known.
-        fn read_common(json: &str) -> Option<Fact> {
-            match name_of(json)? {
-                $($name => {
-                    #[derive(Deserialize)]
-                    #[serde(deny_unknown_fields)]
-                    struct Members {
-                        #[serde(rename = "fact")]
-                        _name: IgnoredAny,
-                        $($member: $type,)*
-                    }
-                    let Members { _name, $($member),* } = serde_json::from_str(json).ok()?;
-                    Some(Fact::$fact { $($member),* })
-                })*
-                _ => None,
-            }
-        }
-    };
+/// Reads one of the most frequent facts in one pass. `None` if the text is something else, does not begin with the
+/// name, or has a member that is not known.
+fn read_common(json: &str) -> Option<Fact> {
+    let name = name_of(json)?;
+    if !COMMON.contains(&name) {
+        return None;
+    }
+    let CommonMembers {
+        _name,
+        message,
+        limits,
+        stop,
+        usage,
+        provider,
+        model,
+        asked_model,
+        call,
+        decision,
+        result,
+        spent,
+    } = serde_json::from_str(json).ok()?;
+    match name {
+        "user_said" => Some(Fact::UserSaid { message: message?, limits }),
+        "model_replied" => Some(Fact::ModelReplied {
+            message,
+            stop: stop?,
+            usage: usage?,
+            provider: provider?,
+            model: model?,
+            asked_model,
+        }),
+        "call_decided" => Some(Fact::CallDecided { call: call?, decision: decision? }),
+        "call_started" => Some(Fact::CallStarted { call: call? }),
+        "call_finished" => Some(Fact::CallFinished { result: result?, spent }),
+        _ => None,
+    }
 }
 
-common_facts! {
-    "user_said" UserSaid { message: Message, limits: Option<Box<RecordedLimits>> }
-    "model_replied" ModelReplied {
-        message: Option<Message>,
-        stop: StopReason,
-        usage: Usage,
-        provider: String,
-        model: String,
-        asked_model: Option<String>
-    }
-    "call_decided" CallDecided { call: String, decision: Decision }
-    "call_started" CallStarted { call: String }
-    "call_finished" CallFinished { result: ToolResult, spent: Option<Box<CallSpent>> }
+const COMMON: &[&str] =
+    &["user_said", "model_replied", "call_decided", "call_started", "call_finished"];
+
+/// The members of the most frequent facts.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CommonMembers {
+    #[serde(rename = "fact")]
+    _name: IgnoredAny,
+    message: Option<Message>,
+    limits: Option<Box<RecordedLimits>>,
+    stop: Option<StopReason>,
+    usage: Option<Usage>,
+    provider: Option<String>,
+    model: Option<String>,
+    asked_model: Option<String>,
+    call: Option<String>,
+    decision: Option<Decision>,
+    result: Option<ToolResult>,
+    spent: Option<Box<CallSpent>>,
 }
 
 #[cfg(test)]
 mod tests {
     use super::{Members, read_common, read_fact};
     use crate::journal::Fact;
+
+    #[test]
+    fn a_fact_is_read_with_its_members_in_any_order_and_errors_name_the_member() {
+        let found =
+            r#"{"call":"c","tools":["t"],"later":{"a":[1]},"later":2,"fact":"tools_found"}"#;
+        let expected = Fact::ToolsFound { call: "c".into(), tools: vec!["t".into()] };
+        assert_eq!(read_fact(found).unwrap(), expected);
+        assert_eq!(serde_json::from_str::<Fact>(found).unwrap(), expected);
+
+        let broken = [
+            (r#"{"fact":"tools_found","call":"c"}"#, "missing field `tools`"),
+            (r#"{"fact":"call_started","call":"c","call":"c"}"#, "duplicate field `call`"),
+            (r#"{"fact":"thunder"}"#, "unknown variant `thunder`, expected one of `given`"),
+            (r#"{"call":"c"}"#, "missing field `fact`"),
+            (r#"{"fact":"call_started","call":3}"#, "invalid type: integer `3`"),
+            (
+                r#"{"fact":"call_decided","call":"c","decision":{"verdict":"allow"}}"#,
+                "missing field `side_effects`",
+            ),
+            (
+                r#"{"fact":"call_waits","call":"c","wait":{"for":"answer","token":1}}"#,
+                "missing field `question`",
+            ),
+            ("[]", "expected a fact"),
+        ];
+        for (json, expected) in broken {
+            let error = read_fact(json).unwrap_err().to_string();
+            assert!(error.contains(expected), "{json}: {error}");
+        }
+    }
 
     #[test]
     fn a_common_fact_is_read_in_one_pass_as_by_its_members() {

@@ -1,9 +1,12 @@
 //! What a call waits for, and what the agents inside the call have spent so far.
 
-use serde::{Deserialize, Serialize};
+use serde::{
+    Deserialize, Serialize,
+    de::{Error as _, value},
+};
 use serde_json::Value;
 
-use super::Repeat;
+use super::{Repeat, read_fact::required};
 use crate::{provider::Usage, tool::Review};
 
 /// The state of a call that waits for an answer from outside of the run.
@@ -130,9 +133,9 @@ struct WaitMembers {
 }
 
 impl TryFrom<WaitMembers> for Wait {
-    type Error = String;
+    type Error = value::Error;
 
-    fn try_from(members: WaitMembers) -> Result<Self, String> {
+    fn try_from(members: WaitMembers) -> Result<Self, value::Error> {
         let WaitMembers {
             r#for: kind,
             question,
@@ -148,26 +151,28 @@ impl TryFrom<WaitMembers> for Wait {
         } = members;
         let awaited = match (kind.as_str(), question) {
             ("approval", question) => {
-                let repeat = repeat.ok_or("missing field `repeat`")?;
+                let repeat = required(repeat, "repeat")?;
                 Awaited::Approval { question, repeat, review }
             }
             ("result", _) => Awaited::Result,
             ("answer", Value::String(question)) => Awaited::Answer { question, token, form },
-            ("answer", _) => return Err("missing field `question`, a text".to_owned()),
-            ("agent", _) => Awaited::Agent {
-                conversation: conversation.ok_or("missing field `conversation`")?,
-                cut_off,
-            },
-            _ => return Err(format!("unknown wait for `{kind}`")),
+            ("answer", _) => return Err(value::Error::missing_field("question")),
+            ("agent", _) => {
+                Awaited::Agent { conversation: required(conversation, "conversation")?, cut_off }
+            }
+            _ => {
+                let known = &["approval", "result", "answer", "agent"];
+                return Err(value::Error::unknown_variant(&kind, known));
+            }
         };
         Ok(Self { awaited, until, spent, nonce })
     }
 }
 
 impl TryFrom<WaitMembers> for Awaited {
-    type Error = String;
+    type Error = value::Error;
 
-    fn try_from(members: WaitMembers) -> Result<Self, String> {
+    fn try_from(members: WaitMembers) -> Result<Self, value::Error> {
         Wait::try_from(members).map(|wait| wait.awaited)
     }
 }

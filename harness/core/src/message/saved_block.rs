@@ -72,8 +72,9 @@ fn read_in_any_order(mut members: Map<String, Value>) -> serde_json::Result<Bloc
     let Some(block_type) = members.remove("type") else {
         return Err(serde_json::Error::missing_field("type"));
     };
-    members.shift_insert(0, "type".to_owned(), block_type);
-    serde_json::from_str(&Value::Object(members).to_string())
+    let mut sorted = Map::from_iter([("type".to_owned(), block_type)]);
+    sorted.extend(members);
+    serde_json::from_str(&Value::Object(sorted).to_string())
 }
 
 #[cfg(test)]
