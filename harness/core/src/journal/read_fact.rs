@@ -276,64 +276,43 @@ pub(super) fn name_of(json: &str) -> Option<&str> {
     Some(name)
 }
 
-/// Reads one of the most frequent facts in one pass. `None` if the text is something else, does not begin with the
-/// name, or has a member that is not known.
-fn read_common(json: &str) -> Option<Fact> {
-    let name = name_of(json)?;
-    if !COMMON.contains(&name) {
-        return None;
-    }
-    let CommonMembers {
-        _name,
-        message,
-        limits,
-        stop,
-        usage,
-        provider,
-        model,
-        asked_model,
-        call,
-        decision,
-        result,
-        spent,
-    } = serde_json::from_str(json).ok()?;
-    match name {
-        "user_said" => Some(Fact::UserSaid { message: message?, limits }),
-        "model_replied" => Some(Fact::ModelReplied {
-            message,
-            stop: stop?,
-            usage: usage?,
-            provider: provider?,
-            model: model?,
-            asked_model,
-        }),
-        "call_decided" => Some(Fact::CallDecided { call: call?, decision: decision? }),
-        "call_started" => Some(Fact::CallStarted { call: call? }),
-        "call_finished" => Some(Fact::CallFinished { result: result?, spent }),
-        _ => None,
-    }
+// One struct with the members of all five facts would be less code, but opening a conversation takes 7 % longer with it.
+macro_rules! common_facts {
+    ($($name:literal $fact:ident { $($member:ident: $type:ty),* })*) => {
+        /// Reads one of the most frequent facts in one pass. `None` if the text is something else, does not begin with
+        /// the name, or has a member that is not known.
+        fn read_common(json: &str) -> Option<Fact> {
+            match name_of(json)? {
+                $($name => {
+                    #[derive(Deserialize)]
+                    #[serde(deny_unknown_fields)]
+                    struct Members {
+                        #[serde(rename = "fact")]
+                        _name: IgnoredAny,
+                        $($member: $type,)*
+                    }
+                    let Members { _name, $($member),* } = serde_json::from_str(json).ok()?;
+                    Some(Fact::$fact { $($member),* })
+                })*
+                _ => None,
+            }
+        }
+    };
 }
 
-const COMMON: &[&str] =
-    &["user_said", "model_replied", "call_decided", "call_started", "call_finished"];
-
-/// The members of the most frequent facts.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct CommonMembers {
-    #[serde(rename = "fact")]
-    _name: IgnoredAny,
-    message: Option<Message>,
-    limits: Option<Box<RecordedLimits>>,
-    stop: Option<StopReason>,
-    usage: Option<Usage>,
-    provider: Option<String>,
-    model: Option<String>,
-    asked_model: Option<String>,
-    call: Option<String>,
-    decision: Option<Decision>,
-    result: Option<ToolResult>,
-    spent: Option<Box<CallSpent>>,
+common_facts! {
+    "user_said" UserSaid { message: Message, limits: Option<Box<RecordedLimits>> }
+    "model_replied" ModelReplied {
+        message: Option<Message>,
+        stop: StopReason,
+        usage: Usage,
+        provider: String,
+        model: String,
+        asked_model: Option<String>
+    }
+    "call_decided" CallDecided { call: String, decision: Decision }
+    "call_started" CallStarted { call: String }
+    "call_finished" CallFinished { result: ToolResult, spent: Option<Box<CallSpent>> }
 }
 
 #[cfg(test)]
