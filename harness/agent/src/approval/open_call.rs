@@ -113,7 +113,7 @@ impl Settlement {
 /// The approval request of a wait. `None` if the call does not wait for a decision.
 pub(super) fn question(wait: &Wait) -> Option<ApprovalRequest> {
     match &wait.awaited {
-        Awaited::Approval { question, .. } => serde_json::from_value(question.clone()).ok(),
+        Awaited::Approval { question, .. } => ApprovalRequest::from_question(question),
         Awaited::Result | Awaited::Answer { .. } | Awaited::Agent { .. } => None,
     }
 }

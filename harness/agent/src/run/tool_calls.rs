@@ -570,7 +570,7 @@ enum StartDecision {
 }
 
 fn approval_of(question: &ApprovalRequest, repeat: Repeat, review: Option<Review>) -> Awaited {
-    let question = serde_json::to_value(question).unwrap_or_default();
+    let question = question.to_question();
     Awaited::Approval { question, repeat, review: review.map(Box::new) }
 }
 

@@ -2,9 +2,13 @@
 
 use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
 
-use serde::{Deserialize, Serialize};
+use serde::{
+    Deserialize, Serialize,
+    de::{Error as _, value},
+};
 use serde_json::Value;
 
+use super::read_fact::required;
 use crate::{
     message::{Arguments, same},
     tool::{Reviewed, Scope, SideEffects},
@@ -12,7 +16,7 @@ use crate::{
 
 /// Whether a call may run, and who decided.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "verdict", rename_all = "snake_case")]
+#[serde(tag = "verdict", rename_all = "snake_case", try_from = "DecisionMembers")]
 pub enum Decision {
     /// The call may run.
     Allow {
@@ -20,18 +24,16 @@ pub enum Decision {
         /// of the calls, and what the library tells the model after an interruption.
         side_effects: SideEffects,
         /// Whether the call may run again if its outcome is unknown.
-        #[serde(default)]
         repeat: Repeat,
         /// Who made the decision.
-        #[serde(default)]
         by: Decider,
         /// The result of the tool's [`Review`](crate::tool::Review) of the call, if the tool has a review. The call
         /// runs only if a new review gives the same result.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         reviewed: Option<Arc<Reviewed>>,
         /// The call as a person saw it, if a person allowed the call now or by an earlier *always*. The call runs only
         /// if its current form agrees with this form.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         binding: Option<Arc<CallBinding>>,
     },
     /// The call may not run.
@@ -39,14 +41,44 @@ pub enum Decision {
         /// The reason, as text for the model.
         reason: String,
         /// Who made the decision.
-        #[serde(default)]
         by: Decider,
     },
 }
 
+/// The members of all decisions. A reader of this struct needs no copy of the members to find the verdict.
+#[derive(Deserialize)]
+struct DecisionMembers {
+    verdict: String,
+    side_effects: Option<SideEffects>,
+    #[serde(default)]
+    repeat: Repeat,
+    #[serde(default)]
+    by: Decider,
+    reviewed: Option<Arc<Reviewed>>,
+    binding: Option<Arc<CallBinding>>,
+    reason: Option<String>,
+}
+
+impl TryFrom<DecisionMembers> for Decision {
+    type Error = value::Error;
+
+    fn try_from(members: DecisionMembers) -> Result<Self, value::Error> {
+        let DecisionMembers { verdict, side_effects, repeat, by, reviewed, binding, reason } =
+            members;
+        match verdict.as_str() {
+            "allow" => {
+                let side_effects = required(side_effects, "side_effects")?;
+                Ok(Self::Allow { side_effects, repeat, by, reviewed, binding })
+            }
+            "deny" => Ok(Self::Deny { reason: required(reason, "reason")?, by }),
+            _ => Err(value::Error::unknown_variant(&verdict, &["allow", "deny"])),
+        }
+    }
+}
+
 /// Who decided about a call, or why a person has to decide.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "decider", rename_all = "snake_case")]
+#[serde(tag = "decider", rename_all = "snake_case", try_from = "DeciderMembers")]
 pub enum Decider {
     /// The decider was not recorded.
     #[default]
@@ -72,12 +104,12 @@ pub enum Decider {
     /// A person, through the approver.
     Person {
         /// The name of the person, if the approver returned one.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         who: Option<String>,
         /// The time of the answer, in milliseconds since the Unix epoch.
         at: u64,
         /// The grant for further calls, if the answer was *always*.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         always: Option<Box<Always>>,
     },
     /// A person who answered *always* to an earlier call.
@@ -95,6 +127,60 @@ pub enum Decider {
     Call,
     /// The program's code panicked during the decision.
     Fault,
+}
+
+const DECIDERS: &[&str] = &[
+    "unrecorded",
+    "side_effects",
+    "tool_name",
+    "rule",
+    "review",
+    "egress",
+    "program",
+    "person",
+    "always",
+    "nobody",
+    "expired",
+    "call",
+    "fault",
+];
+
+/// The members of all deciders, as [`DecisionMembers`].
+#[derive(Deserialize)]
+struct DeciderMembers {
+    decider: String,
+    name: Option<String>,
+    who: Option<String>,
+    at: Option<u64>,
+    always: Option<Box<Always>>,
+    call: Option<String>,
+    scope: Option<Scope>,
+}
+
+impl TryFrom<DeciderMembers> for Decider {
+    type Error = value::Error;
+
+    fn try_from(members: DeciderMembers) -> Result<Self, value::Error> {
+        let DeciderMembers { decider, name, who, at, always, call, scope } = members;
+        Ok(match decider.as_str() {
+            "unrecorded" => Self::Unrecorded,
+            "side_effects" => Self::SideEffects,
+            "tool_name" => Self::ToolName,
+            "rule" => Self::Rule { name: required(name, "name")? },
+            "review" => Self::Review,
+            "egress" => Self::DataFlow,
+            "program" => Self::Program,
+            "person" => Self::Person { who, at: required(at, "at")?, always },
+            "always" => {
+                Self::Always { call: required(call, "call")?, scope: required(scope, "scope")? }
+            }
+            "nobody" => Self::Nobody,
+            "expired" => Self::Expired,
+            "call" => Self::Call,
+            "fault" => Self::Fault,
+            _ => return Err(value::Error::unknown_variant(&decider, DECIDERS)),
+        })
+    }
 }
 
 /// A person's permission for more than one call.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::{
     Fact,
-    common_fact::{name_of, read_common},
+    read_fact::{name_of, read_fact},
 };
 use crate::error::{Error, ErrorKind};
 
@@ -104,10 +104,7 @@ impl Envelope {
                 ),
             ));
         }
-        if let Some(fact) = read_common(fact) {
-            return Ok(fact);
-        }
-        serde_json::from_str(fact).map_err(|err| {
+        read_fact(fact).map_err(|err| {
             Error::new(
                 ErrorKind::Journal,
                 format!(

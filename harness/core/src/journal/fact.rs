@@ -2,12 +2,15 @@
 
 use std::{collections::BTreeSet, fmt};
 
-use serde::{Deserialize, Serialize};
+use serde::{
+    Deserialize, Serialize,
+    de::{Error as _, value},
+};
 use serde_json::Value;
 
 use super::{
     CallSpent, ClearedArguments, ClearedResult, Decision, Prefix, Source, SummaryRequest,
-    VendorSummary, Wait,
+    VendorSummary, Wait, read_fact::required,
 };
 use crate::{
     message::{Message, ToolResult, Transcript},
@@ -18,7 +21,7 @@ use crate::{
 /// One fact. A conversation is stored as the list of its facts; all other state is derived from the facts.
 ///
 /// The JSON form is an object whose member `fact` is the name of the variant in snake case.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "fact", rename_all = "snake_case")]
 pub enum Fact {
     /// The conversation continues a transcript that the program passed in. Only the first fact of a conversation can be
@@ -32,7 +35,7 @@ pub enum Fact {
         /// The message of the user.
         message: Message,
         /// The limits of the run.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         limits: Option<Box<RecordedLimits>>,
     },
     /// A message of the user during a run. The model gets the message with the next request. If the model has just
@@ -67,7 +70,7 @@ pub enum Fact {
         /// conversation unchanged.
         message: Option<Message>,
         /// New limits, if any. With new limits, spending and duration count from zero.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         limits: Option<Box<RecordedLimits>>,
     },
     /// The conversation was opened again in the middle of a run whose end is unknown, because the process was killed or
@@ -75,7 +78,7 @@ pub enum Fact {
     Reopened {
         /// The ids of calls that may not run again according to the current declaration of their tools, although they
         /// were approved as repeatable. These calls are in doubt, too.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        #[serde(skip_serializing_if = "Vec::is_empty")]
         doubtful: Vec<String>,
     },
     /// The model completed an answer.
@@ -91,7 +94,7 @@ pub enum Fact {
         /// The vendor's name for the model that answered.
         model: String,
         /// The requested model name. `None` if the model that answered has the same name.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         asked_model: Option<String>,
     },
     /// The run was stopped, or a failure ended the run.
@@ -103,7 +106,6 @@ pub enum Fact {
         /// What stopped the run.
         cause: InterruptCause,
         /// Whether a request to the model was sent and its answer was not complete. Such a request counts as a turn.
-        #[serde(default)]
         asked: bool,
     },
     /// The permissions, a person or another [decider](super::Decider) decided whether a call may run.
@@ -128,7 +130,7 @@ pub enum Fact {
         /// The answer.
         answer: Value,
         /// The person who gave the answer, if known.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         who: Option<String>,
         /// The time of the answer, in milliseconds since the Unix epoch.
         at: u64,
@@ -138,12 +140,12 @@ pub enum Fact {
         /// The result, with the id of the call.
         result: ToolResult,
         /// The person who gave the result, if known.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         who: Option<String>,
         /// The time at which the result was given, in milliseconds since the Unix epoch.
         at: u64,
         /// The spending of the agents inside the call, without the amounts that earlier facts have recorded.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         spent: Option<Box<CallSpent>>,
     },
     /// The decision about a call is no longer valid, because the tool now declares more side effects than were allowed,
@@ -158,7 +160,7 @@ pub enum Fact {
         /// The id of the call.
         call: String,
         /// The spending of the agents inside the call, without the amounts that earlier facts have recorded.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         spent: Option<Box<CallSpent>>,
     },
     /// A grant that a person gave with the answer *always* was revoked.
@@ -177,7 +179,7 @@ pub enum Fact {
         call: String,
         /// The id of the model's message that contains the call. This id distinguishes the calling conversation from a
         /// later conversation of the same name.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         message: Option<String>,
     },
     /// The conversation is a fork from here on. Calls that are open at this point belong to the original conversation.
@@ -200,7 +202,7 @@ pub enum Fact {
         /// The id of the call whose result, in the next fact, comes from these sources. `None` if the content is a task
         /// or an objection. The previous fact records the task that a caller gave its agent. The next fact records an
         /// objection to an answer.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         call: Option<String>,
         /// The sources.
         sources: Vec<Source>,
@@ -210,7 +212,7 @@ pub enum Fact {
         /// The result, with the id of the call.
         result: ToolResult,
         /// The spending of the agents inside the call, without the amounts that earlier facts have recorded.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         spent: Option<Box<CallSpent>>,
     },
     /// A call continued to run after the library had asked it to stop, and has now ended. The call already has a
@@ -235,7 +237,7 @@ pub enum Fact {
         /// The cleared results.
         results: Vec<ClearedResult>,
         /// The cleared arguments.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        #[serde(skip_serializing_if = "Vec::is_empty")]
         arguments: Vec<ClearedArguments>,
         /// The estimated number of tokens of the next request without the change.
         before: u64,
@@ -263,7 +265,7 @@ pub enum Fact {
         /// The vendor's own summary. Requests to the model that made this summary contain the vendor's summary in place
         /// of the kept messages and the text summary. These requests also contain the reasoning that follows the
         /// summary.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         vendor: Option<Box<VendorSummary>>,
         /// The request for the summary.
         request: Box<SummaryRequest>,
@@ -276,17 +278,17 @@ pub enum Fact {
     CompactionFailed {
         /// The estimated number of tokens of the conversation in a request that the vendor refused as too large. The
         /// next request for a summary is smaller.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         too_large: Option<u64>,
         /// The request for the summary.
         request: Box<SummaryRequest>,
         /// Why the request failed, as text for a person.
         cause: String,
         /// Whether the run was stopped during the request. Such a request does not count as a failure of the model.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
         stopped: bool,
         /// Whether the request was for a vendor's own summary. If so, the model is asked for a text summary next.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
         vendor: bool,
     },
     /// The vendor refused a request that begins with a summary of this vendor. All later requests contain the text
@@ -303,13 +305,13 @@ pub enum Fact {
         model: String,
         /// Whether a fallback provider refused the request. In that case, the sizes do not apply to the first
         /// provider's model.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
         fallback: bool,
         /// The number of tokens of the window, if the vendor stated it.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         window: Option<u64>,
         /// The number of tokens of the request, if the vendor stated it.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         tokens: Option<u64>,
         /// The estimated number of tokens of the request.
         estimated: u64,
@@ -325,26 +327,25 @@ pub enum Fact {
     PrefixSet {
         /// The instructions and the tools. With `appended`, only the new instructions and tools. `None` if this fact
         /// only records that the vendor refused reasoning.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         prefix: Option<Box<Prefix>>,
         /// Whether the new instructions and tools are sent after the last message so far, and the earlier ones stay at
         /// the beginning. If `false`, the new ones replace the earlier ones.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
         appended: bool,
         /// The number of messages whose reasoning is no longer sent from now on, because that reasoning is valid only
         /// with other instructions, tools or earlier messages. The transcript keeps the reasoning.
-        #[serde(default)]
         left_out: u64,
         /// The indexes of these messages in the transcript, if later reasoning or reasoning between them is still sent.
         /// Empty if no reasoning before this fact is sent any more.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        #[serde(skip_serializing_if = "Vec::is_empty")]
         messages: Vec<u64>,
         /// What changed, as text for a person. Empty if the earlier state is unknown.
-        #[serde(default, skip_serializing_if = "String::is_empty")]
+        #[serde(skip_serializing_if = "String::is_empty")]
         change: String,
         /// The server's message, if the server refused a request with the reasoning, or with instructions and tools
         /// after a message, and has answered the request without them.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         refusal: Option<String>,
     },
     /// The next answer was made with the program's own instructions and tools instead of those of
@@ -493,7 +494,7 @@ pub struct RecordedLimits {
 
 /// What stopped a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "by", rename_all = "snake_case")]
+#[serde(tag = "by", rename_all = "snake_case", try_from = "CauseMembers")]
 pub enum InterruptCause {
     /// The program cancelled the run or dropped its future.
     Program,
@@ -502,7 +503,6 @@ pub enum InterruptCause {
         /// The quantity whose limit was reached.
         limit: LimitKind,
         /// What the limit applies to, such as the run or the conversation.
-        #[serde(default)]
         scope: LimitScope,
         /// How the limit was reached, as text for a person.
         detail: String,
@@ -518,9 +518,44 @@ pub enum InterruptCause {
         error: String,
         /// The [text of the error](crate::error::Error::public_text) for a person who uses the program, for example in
         /// a browser. `None` if there is no such text: the person learns only that the run failed.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         public_text: Option<String>,
     },
+}
+
+/// The members of all causes. A reader of this struct needs no copy of the members to find the kind of the cause.
+#[derive(Deserialize)]
+struct CauseMembers {
+    by: String,
+    limit: Option<LimitKind>,
+    #[serde(default)]
+    scope: LimitScope,
+    detail: Option<String>,
+    call: Option<String>,
+    error: Option<String>,
+    public_text: Option<String>,
+}
+
+impl TryFrom<CauseMembers> for InterruptCause {
+    type Error = value::Error;
+
+    fn try_from(members: CauseMembers) -> Result<Self, value::Error> {
+        let CauseMembers { by, limit, scope, detail, call, error, public_text } = members;
+        Ok(match by.as_str() {
+            "program" => Self::Program,
+            "limit" => Self::Limit {
+                limit: required(limit, "limit")?,
+                scope,
+                detail: required(detail, "detail")?,
+            },
+            "denial" => Self::Denial { call: required(call, "call")? },
+            "failure" => Self::Failure { error: required(error, "error")?, public_text },
+            _ => {
+                let known = &["program", "limit", "denial", "failure"];
+                return Err(value::Error::unknown_variant(&by, known));
+            }
+        })
+    }
 }
 
 /// A quantity that a limit restricts.

@@ -1,7 +1,6 @@
 //! The stored form of conversations: each conversation is the list of its facts in the order in
 //! which they happened.
 
-mod common_fact;
 mod context_edits;
 mod decision;
 mod envelope;
@@ -10,6 +9,7 @@ mod head;
 mod listing;
 mod memory;
 mod prefix;
+mod read_fact;
 mod source;
 mod store;
 mod wait;

@@ -1,27 +1,31 @@
 //! What a call waits for, and what the agents inside the call have spent so far.
 
-use serde::{Deserialize, Serialize};
+use serde::{
+    Deserialize, Serialize,
+    de::{Error as _, value},
+};
 use serde_json::Value;
 
-use super::Repeat;
+use super::{Repeat, read_fact::required};
 use crate::{provider::Usage, tool::Review};
 
 /// The state of a call that waits for an answer from outside of the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "WaitMembers")]
 #[non_exhaustive]
 pub struct Wait {
     /// The kind of answer that the call waits for.
     #[serde(flatten)]
     pub awaited: Awaited,
     /// The deadline for an answer, in milliseconds since the Unix epoch. `None` means no deadline.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<u64>,
     /// The spending of the agents inside the call until the wait began.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub spent: Option<Box<CallSpent>>,
     /// A random text that identifies the question of a tool. A tool that asks an equal question again gets a new
     /// nonce. `None` for other waits: an approval request has a nonce of its own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub nonce: Option<Box<str>>,
 }
 
@@ -70,7 +74,7 @@ impl Wait {
 
 /// The kinds of answers that a call can wait for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "for", rename_all = "snake_case")]
+#[serde(tag = "for", rename_all = "snake_case", try_from = "WaitMembers")]
 pub enum Awaited {
     /// A decision whether the call may run.
     Approval {
@@ -79,7 +83,7 @@ pub enum Awaited {
         /// Whether the call may run again if its outcome is unknown.
         repeat: Repeat,
         /// The result of the tool's review of the call.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         review: Option<Box<Review>>,
     },
     /// The result of the call. The library handed the call to the program, so the program provides
@@ -93,7 +97,7 @@ pub enum Awaited {
         token: Value,
         /// The JSON Schema of the answer, if the tool gave one: see
         /// [`ToolError::with_form`](crate::tool::ToolError::with_form). Answers are not checked against the schema.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         form: Option<Value>,
     },
     /// The agent inside the call. Either calls of this agent wait for answers, or the agent could not continue.
@@ -103,9 +107,74 @@ pub enum Awaited {
         conversation: String,
         /// Whether the agent could not continue, because its conversation was open elsewhere or the journal failed. No
         /// answer is needed then: `Chat::resume` tries again.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
         cut_off: bool,
     },
+}
+
+/// The members of a wait with those of all kinds of answers. A reader of this struct needs no copy of the members to
+/// find the kind.
+#[derive(Deserialize)]
+struct WaitMembers {
+    r#for: String,
+    #[serde(default)]
+    question: Value,
+    repeat: Option<Repeat>,
+    review: Option<Box<Review>>,
+    #[serde(default)]
+    token: Value,
+    form: Option<Value>,
+    conversation: Option<String>,
+    #[serde(default)]
+    cut_off: bool,
+    until: Option<u64>,
+    spent: Option<Box<CallSpent>>,
+    nonce: Option<Box<str>>,
+}
+
+impl TryFrom<WaitMembers> for Wait {
+    type Error = value::Error;
+
+    fn try_from(members: WaitMembers) -> Result<Self, value::Error> {
+        let WaitMembers {
+            r#for: kind,
+            question,
+            repeat,
+            review,
+            token,
+            form,
+            conversation,
+            cut_off,
+            until,
+            spent,
+            nonce,
+        } = members;
+        let awaited = match (kind.as_str(), question) {
+            ("approval", question) => {
+                let repeat = required(repeat, "repeat")?;
+                Awaited::Approval { question, repeat, review }
+            }
+            ("result", _) => Awaited::Result,
+            ("answer", Value::String(question)) => Awaited::Answer { question, token, form },
+            ("answer", _) => return Err(value::Error::missing_field("question")),
+            ("agent", _) => {
+                Awaited::Agent { conversation: required(conversation, "conversation")?, cut_off }
+            }
+            _ => {
+                let known = &["approval", "result", "answer", "agent"];
+                return Err(value::Error::unknown_variant(&kind, known));
+            }
+        };
+        Ok(Self { awaited, until, spent, nonce })
+    }
+}
+
+impl TryFrom<WaitMembers> for Awaited {
+    type Error = value::Error;
+
+    fn try_from(members: WaitMembers) -> Result<Self, value::Error> {
+        Wait::try_from(members).map(|wait| wait.awaited)
+    }
 }
 
 /// The spending of the agents inside a call, as plain data for storage.

@@ -436,12 +436,16 @@ impl Serialize for Media {
 
 impl<'de> Deserialize<'de> for Media {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let SavedMedia { mime, data, text, url, file, provider, name, uri } =
-            SavedMedia::deserialize(from)?;
+        SavedMedia::deserialize(from)?.media().map_err(D::Error::custom)
+    }
+}
+
+impl SavedMedia<'_> {
+    fn media(self) -> Result<Media, &'static str> {
+        let Self { mime, data, text, url, file, provider, name, uri } = self;
         let mime = mime.map(Cow::into_owned);
-        let typed = |mime: Option<String>| {
-            mime.ok_or_else(|| D::Error::custom("a file with `data` or `text` needs a `mime`"))
-        };
+        let typed =
+            |mime: Option<String>| mime.ok_or("a file with `data` or `text` needs a `mime`");
         let source = match (data, text, url, file) {
             (Some(data), None, None, None) => {
                 MediaSource::Data { mime: typed(mime)?, data: data.into_owned() }
@@ -451,17 +455,13 @@ impl<'de> Deserialize<'de> for Media {
             }
             (None, None, Some(url), None) => MediaSource::Url(url.into_owned()),
             (None, None, None, Some(id)) => {
-                let provider = provider.ok_or_else(|| {
-                    D::Error::custom("a file with an id needs a `provider`, whose vendor stores it")
-                })?;
+                let provider = provider
+                    .ok_or("a file with an id needs a `provider`, whose vendor stores it")?;
                 MediaSource::File { id: id.into_owned(), provider: provider.into_owned() }
             }
-            _ => {
-                let expected = "a file needs exactly one of `data`, `text`, `url` and `file`";
-                return Err(D::Error::custom(expected));
-            }
+            _ => return Err("a file needs exactly one of `data`, `text`, `url` and `file`"),
         };
         let (name, uri) = (name.map(Cow::into_owned), uri.map(Cow::into_owned));
-        Ok(Self(Arc::new(MediaInner { source, name, uri })))
+        Ok(Media(Arc::new(MediaInner { source, name, uri })))
     }
 }

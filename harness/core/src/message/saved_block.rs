@@ -1,30 +1,16 @@
 //! Reads the saved form of a block: an object with the member `type`. This library writes `type` first, so the other
-//! members are read as they come. If `type` is not the first member, serde keeps the members until it has found it.
+//! members are read as they come. If `type` is not the first member, the members are collected and written again with
+//! `type` before the others.
 
 use std::{borrow::Cow, fmt};
 
 use serde::{
     Deserialize, Deserializer,
-    de::{
-        DeserializeSeed, IntoDeserializer as _, MapAccess, Visitor, value::MapAccessDeserializer,
-    },
+    de::{Error as _, MapAccess, Visitor, value::MapAccessDeserializer},
 };
+use serde_json::{Map, Value};
 
 use super::{Block, Media, ReasoningBlock, TextBlock, ToolCall, ToolResult, VendorData};
-
-/// The same blocks, with `type` at any place.
-#[derive(Deserialize)]
-#[serde(remote = "Block", tag = "type", rename_all = "snake_case")]
-enum AnyOrder {
-    Text(TextBlock),
-    Image(Media),
-    Audio(Media),
-    Document(Media),
-    ToolCall(ToolCall),
-    ToolResult(ToolResult),
-    Reasoning(ReasoningBlock),
-    Vendor(VendorData),
-}
 
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -60,7 +46,12 @@ impl<'de> Visitor<'de> for BlockVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Block, A::Error> {
         let first = map.next_key()?.map(|Name(first)| first);
         if first.as_deref() != Some("type") {
-            return AnyOrder::deserialize(MapAccessDeserializer::new(WithFirst { first, map }));
+            let (mut members, mut name) = (Map::new(), first.map(Cow::into_owned));
+            while let Some(of) = name {
+                members.insert(of, map.next_value()?);
+                name = map.next_key()?;
+            }
+            return read_in_any_order(members).map_err(A::Error::custom);
         }
         let block_type = map.next_value()?;
         let rest = MapAccessDeserializer::new(map);
@@ -77,33 +68,20 @@ impl<'de> Visitor<'de> for BlockVisitor {
     }
 }
 
-/// A map whose first name was read before.
-struct WithFirst<'de, A> {
-    first: Option<Cow<'de, str>>,
-    map: A,
-}
-
-impl<'de, A: MapAccess<'de>> MapAccess<'de> for WithFirst<'de, A> {
-    type Error = A::Error;
-
-    fn next_key_seed<K: DeserializeSeed<'de>>(
-        &mut self,
-        seed: K,
-    ) -> Result<Option<K::Value>, A::Error> {
-        match self.first.take() {
-            Some(first) => seed.deserialize(first.into_deserializer()).map(Some),
-            None => self.map.next_key_seed(seed),
-        }
-    }
-
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, A::Error> {
-        self.map.next_value_seed(seed)
-    }
+fn read_in_any_order(mut members: Map<String, Value>) -> serde_json::Result<Block> {
+    let Some(block_type) = members.remove("type") else {
+        return Err(serde_json::Error::missing_field("type"));
+    };
+    let mut sorted = Map::from_iter([("type".to_owned(), block_type)]);
+    sorted.extend(members);
+    serde_json::from_str(&Value::Object(sorted).to_string())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{AnyOrder, Block};
+    use serde_json::{Map, Value};
+
+    use super::{Block, read_in_any_order};
 
     #[test]
     fn a_block_is_read_with_its_type_at_any_place() {
@@ -126,10 +104,11 @@ mod tests {
         ];
         let mut read = 0;
         for json in blocks {
-            let expected = AnyOrder::deserialize(&mut serde_json::Deserializer::from_str(json));
-            let (expected, block) = (expected.ok(), serde_json::from_str::<Block>(json).ok());
+            let members = serde_json::from_str::<Map<String, Value>>(json);
+            let expected = members.and_then(read_in_any_order).ok();
+            let block = serde_json::from_str::<Block>(json).ok();
             assert_eq!(block, expected, "{json}");
-            let value: serde_json::Value = serde_json::from_str(json).unwrap();
+            let value: Value = serde_json::from_str(json).unwrap();
             assert_eq!(serde_json::from_value::<Block>(value).ok(), expected, "{json}");
             read += usize::from(block.is_some());
         }

@@ -9,6 +9,7 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::{
     journal::{CallBinding, Reason},
@@ -124,6 +125,20 @@ impl ApprovalRequest {
         let Self { conversation, call, fingerprint, nonce, .. } = self;
         let (conversation, call, nonce) = (conversation.clone(), call.clone(), nonce.clone());
         ApprovalRequestId { conversation, call, fingerprint: *fingerprint, nonce }
+    }
+
+    /// The request as JSON, for [`Awaited::Approval`](crate::journal::Awaited::Approval).
+    #[doc(hidden)]
+    pub fn to_question(&self) -> Value {
+        let json = serde_json::to_string(self);
+        json.and_then(|json| serde_json::from_str(&json)).unwrap_or_default()
+    }
+
+    /// Reads a request that was made by [`to_question`](Self::to_question). `None` for another value.
+    #[doc(hidden)]
+    pub fn from_question(question: &Value) -> Option<Self> {
+        // Read from the text, as facts are: each type then has one reader.
+        serde_json::from_str(&question.to_string()).ok()
     }
 
     /// The folder, arguments and tool definition for which an answer to this request is valid.

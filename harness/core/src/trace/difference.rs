@@ -368,7 +368,7 @@ fn compared(what: &Happened) -> Option<(Option<&str>, Map<String, Value>)> {
         | Happened::LinesLost { .. }
         | Happened::Unknown => return None,
     };
-    let Ok(Value::Object(mut members)) = serde_json::to_value(what) else { return None };
+    let mut members = members_of(what)?;
     members.retain(|member, _| match what {
         Happened::RunStarted { .. } => matches!(&**member, "event" | "said"),
         // The question is the name of the agent's conversation.
@@ -387,6 +387,17 @@ fn compared(what: &Happened) -> Option<(Option<&str>, Map<String, Value>)> {
         }
     }
     Some((call, members))
+}
+
+/// The members of an event. They are read from its text, because `to_value` would be a second writer of all events.
+fn members_of(what: &Happened) -> Option<Map<String, Value>> {
+    #[derive(Serialize)]
+    struct Members<'a> {
+        // As in `TraceEvent`.
+        #[serde(flatten)]
+        what: &'a Happened,
+    }
+    serde_json::from_str(&serde_json::to_string(&Members { what }).ok()?).ok()
 }
 
 /// The members of events that can differ between two runs in which the same happened.
