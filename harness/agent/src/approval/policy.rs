@@ -1,7 +1,7 @@
 //! Decides about one call: decodes its arguments, fills in defaults, lets the tool review the call, applies the
 //! permissions, and asks a person if the permissions require it.
 
-use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
+use std::{collections::HashSet, path::PathBuf, sync::Arc};
 
 use super::grant::Grant;
 use crate::{
@@ -55,7 +55,7 @@ pub(crate) struct ApprovalState {
     pub(crate) taint: TaintTracker,
     /// The ids of calls that were open when the conversation was opened. Another process has decided about
     /// these calls, perhaps by other rules.
-    pub(crate) calls_from_previous_process: BTreeSet<String>,
+    pub(crate) calls_from_previous_process: HashSet<String>,
 }
 
 impl ApprovalState {

@@ -1,7 +1,7 @@
 //! The state of a conversation: what follows from its facts, its spending, its options and its trace. This file
 //! does no I/O: `journaling` writes the facts.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use harness_schema::SchemaCache;
 
@@ -54,7 +54,7 @@ pub(crate) struct ConversationState {
     pub(crate) approvals: ApprovalState,
     /// The numbers of the late ends that this conversation has recorded. A late end is the end of a call that
     /// was stopped but went on.
-    pub(crate) recorded_ends: BTreeSet<u64>,
+    pub(crate) recorded_ends: Vec<u64>,
     /// The values that the conversation shares with its tools.
     pub(crate) values: Option<SharedValues>,
     pub(crate) options: Option<Box<RunOptions>>,
@@ -86,7 +86,7 @@ impl ConversationState {
             tracer,
             requests,
             approvals: ApprovalState::default(),
-            recorded_ends: BTreeSet::new(),
+            recorded_ends: Vec::new(),
             values: None,
             options: None,
             wait_times: CallWaitTimes::default(),

@@ -2,7 +2,7 @@
 //! that panicked or was dropped, the record of the conversation is correct, and the conversation can be sent
 //! to a model.
 
-use std::{collections::BTreeSet, mem, path::PathBuf, pin::pin, time::Duration};
+use std::{collections::HashSet, mem, path::PathBuf, pin::pin, time::Duration};
 
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -96,7 +96,7 @@ pub(crate) struct CallProgress {
     /// Receives the progress that running tools report.
     pub(crate) reports: ProgressReceiver,
     /// Calls whose decision was made before this run, perhaps by other rules.
-    pub(crate) calls_from_previous_process: BTreeSet<String>,
+    pub(crate) calls_from_previous_process: HashSet<String>,
     /// Concurrency permits that were acquired before the action that runs the calls.
     pub(crate) kept: KeptPlaces,
     /// Calls whose start, but not yet their end, was reported to the watcher. Each has its start time.
@@ -147,7 +147,7 @@ impl<'a> RunDriver<'a> {
             early: EarlyCalls::default(),
             contexts,
             reports,
-            calls_from_previous_process: BTreeSet::new(),
+            calls_from_previous_process: HashSet::new(),
             kept: KeptPlaces::default(),
             shown: Vec::new(),
             withdrawn: Vec::new(),
@@ -360,7 +360,7 @@ impl<'a> RunDriver<'a> {
         identity: &CallIdentity,
         result: ToolResult,
     ) -> Result<(), Error> {
-        self.state.recorded_ends.insert(number);
+        self.state.recorded_ends.push(number);
         mark_reported(number);
         if self.state.machine.has_given_end(&identity.tool, &result) {
             return Ok(());
