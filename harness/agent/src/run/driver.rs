@@ -125,6 +125,13 @@ pub(crate) struct RunEnding {
     pub(crate) before: Option<SpendingBefore>,
 }
 
+impl CallProgress {
+    /// Removes a call from the calls that were shown to the watcher.
+    pub(crate) fn hide(&mut self, call: &ToolCall) {
+        self.shown.retain(|(shown, _)| shown.id() != call.id());
+    }
+}
+
 impl<'a> RunDriver<'a> {
     pub(crate) fn new(
         state: &'a mut ConversationState,
@@ -272,7 +279,7 @@ impl<'a> RunDriver<'a> {
     pub(crate) fn dropped(&mut self, call: &ToolCall) {
         self.state.tracer.dropped(call);
         self.state.spending.guard().dropped();
-        self.calls.shown.retain(|(shown, _)| shown.id() != call.id());
+        self.calls.hide(call);
         self.watch.tell(Event::ToolDropped { call });
     }
 
