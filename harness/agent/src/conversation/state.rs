@@ -278,8 +278,8 @@ impl ConversationState {
 
     /// Whether a denied call ends the run.
     pub(crate) fn must_stop_on_denial(&self) -> bool {
-        let sides = self.options.iter().flat_map(|options| options.sides());
-        std::iter::once(self.agent.permissions()).chain(sides).any(|it| it.stops_on_denial())
+        let sides = self.options.as_deref().map(RunOptions::sides).unwrap_or_default();
+        self.agent.permissions().stops_on_denial() || sides.iter().any(|it| it.stops_on_denial())
     }
 
     /// The messages in requests to the agent's model.

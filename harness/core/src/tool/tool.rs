@@ -373,7 +373,7 @@ impl Tool {
 
     /// The tool's name, and the names of all tools of the agent that its calls run.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
-        let below = self.agent.iter().flat_map(|inside| inside.tools.iter());
+        let below = self.agent.as_ref().map(|inside| inside.tools.iter()).unwrap_or_default();
         std::iter::once(self.name()).chain(below.map(String::as_str))
     }
 
