@@ -317,10 +317,7 @@ impl ConversationState {
             return Some(Arc::clone(offered));
         }
         let mut schemas = tools.schemas().to_vec();
-        let names = found.iter().flat_map(|found| &found.tools);
-        // A found tool that does not exist any more is left out.
-        let more = names.filter(|name| tools.is_searched(name)).filter_map(|name| tools.get(name));
-        schemas.extend(more.map(|tool| tool.schema().clone()));
+        schemas.extend(self.found_schemas().into_iter().cloned());
         let offered = Arc::new(OfferedTools { of, schemas, forms: SchemaCache::default() });
         self.requests.offered_tools = Some(Arc::clone(&offered));
         Some(offered)

@@ -44,3 +44,20 @@ impl Deref for Indexes {
         &self.0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Indexes;
+
+    #[test]
+    fn indexes_are_in_order_and_each_is_there_once() {
+        let (mut some, mut others) = (Indexes::default(), Indexes::default());
+        some.add(&[5, 1, 3, 1, 5]);
+        others.add(&[3, 2, 5]);
+        assert_eq!(*some, [1, 3, 5]);
+        assert_eq!(*some.common(&others), [3, 5]);
+        assert!(some.contains(3) && !some.contains(2));
+        some.remove_below(3);
+        assert_eq!(*some, [3, 5]);
+    }
+}

@@ -256,7 +256,7 @@ impl ConversationState {
     }
 
     /// The tools that the model has found by searching and that are offered in this run.
-    fn found_schemas(&self) -> Vec<&ToolSchema> {
+    pub(crate) fn found_schemas(&self) -> Vec<&ToolSchema> {
         let tools = self.tools();
         let mut schemas = Vec::new();
         for found in self.machine.found() {

@@ -347,3 +347,28 @@ impl fmt::Debug for MemoryJournal {
         f.debug_struct("MemoryJournal").field("conversations", &conversations).finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::MemoryJournal;
+    use crate::journal::{ConversationQuery, Journal as _, Metadata};
+
+    #[test]
+    fn a_listing_has_the_last_changed_first_however_many_changes_there_were() {
+        let journal = MemoryJournal::new();
+        let describe = |name: &str| {
+            journal.describe(name, &Metadata::default()).now_or_never().unwrap().unwrap();
+        };
+        for _ in 0..100 {
+            ["a", "b", "c"].into_iter().for_each(describe);
+        }
+        describe("b");
+        assert!(journal.delete("a").now_or_never().unwrap().unwrap());
+        let page = journal.list(&ConversationQuery::default()).now_or_never().unwrap().unwrap();
+        let names: Vec<&str> = page.conversations.iter().map(|it| it.id.as_str()).collect();
+        assert_eq!(names, ["b", "c"]);
+        assert!(journal.lock().by_change.len() < 10);
+    }
+}

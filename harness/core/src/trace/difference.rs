@@ -1,9 +1,6 @@
 //! Compares two traces: the first fact that differs.
 
-use std::{
-    collections::{HashMap, HashSet},
-    mem,
-};
+use std::{collections::HashMap, mem};
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -219,43 +216,51 @@ impl ComparedRun {
     }
 }
 
+/// A run that has facts.
+#[derive(Clone, Copy, Default)]
+struct WholeRun<'a> {
+    /// The runs of a conversation share the numbers of its calls. A call can end in a later run.
+    conversation: Option<&'a str>,
+    caller: Option<&'a CallOfRun>,
+    /// The run that this run only continues.
+    continues: Option<&'a str>,
+}
+
 /// The facts of a trace in the order in which they are compared. The time is linear in the number of events, apart from
 /// sorting.
 fn facts<'a>(events: &'a [TraceEvent]) -> Vec<ComparedFact> {
-    // The runs of a conversation share the numbers of its calls. A call can end in a later run.
-    let mut conversations: HashMap<&str, &str> = HashMap::new();
-    let mut callers: HashMap<&str, &CallOfRun> = HashMap::new();
-    // The run in which the user spoke last, by conversation, and the runs that only continue one.
+    let mut whole: HashMap<&str, WholeRun<'_>> = HashMap::new();
+    // The run in which the user spoke last, by conversation.
     let mut begun: HashMap<(&str, Option<&str>), &str> = HashMap::new();
-    let mut continued: HashMap<&str, &str> = HashMap::new();
-    let mut whole: HashSet<&str> = HashSet::new();
     for event in events {
         match &event.what {
             Happened::RunStarted { conversation, caller, journaled, said, .. } => {
+                let run = whole.entry(&event.run).or_default();
                 let name = conversation.as_deref().unwrap_or(&event.run);
-                conversations.insert(&event.run, name);
+                run.conversation = Some(name);
                 let chat = (name, journaled.as_deref());
                 match (caller, said) {
-                    (Some(caller), _) => _ = callers.insert(&event.run, caller),
+                    (Some(caller), _) => run.caller = Some(caller),
                     (None, Some(_)) => _ = begun.insert(chat, &event.run),
                     (None, None) => {
-                        let first = *begun.entry(chat).or_insert(&event.run);
-                        continued.insert(&event.run, first);
+                        run.continues = Some(*begun.entry(chat).or_insert(&event.run));
                     }
                 }
             }
-            Happened::ModelReplied { .. } | Happened::CallFinished { .. } => {}
-            _ => continue,
+            Happened::ModelReplied { .. } | Happened::CallFinished { .. } => {
+                whole.entry(&event.run).or_default();
+            }
+            _ => {}
         }
-        whole.insert(&event.run);
     }
-    let conversation_of = |run: &'a str| conversations.get(run).copied().unwrap_or(run);
+    let whole_run = |run: &str| whole.get(run).copied().unwrap_or_default();
+    let conversation_of = |run: &'a str| whole_run(run).conversation.unwrap_or(run);
     // What waits is continued in a later run, and is compared as one run. So are all runs of an agent in a call.
-    let place_of = |run: &'a str| match callers.get(run) {
-        Some(CallOfRun { run: outer, call }) => {
+    let place_of = |run: &'a str| match whole_run(run) {
+        WholeRun { caller: Some(CallOfRun { run: outer, call }), .. } => {
             (conversation_of(run), Some((conversation_of(outer), &**call)))
         }
-        None => (continued.get(run).copied().unwrap_or(run), None),
+        WholeRun { continues, .. } => (continues.unwrap_or(run), None),
     };
     let mut calls: HashMap<&str, NumberedCalls<'_>> = HashMap::new();
     let mut runs: Vec<ComparedRun> = Vec::new();
@@ -263,7 +268,7 @@ fn facts<'a>(events: &'a [TraceEvent]) -> Vec<ComparedFact> {
     let mut tops = Vec::new();
     for (at, event) in events.iter().enumerate() {
         // An answer of an inbox is in no run. The run that reads it tells it again.
-        if !whole.contains(&*event.run) {
+        if !whole.contains_key(&*event.run) {
             continue;
         }
         let place = *places.entry(place_of(&event.run)).or_insert(runs.len());
@@ -273,7 +278,7 @@ fn facts<'a>(events: &'a [TraceEvent]) -> Vec<ComparedFact> {
         let begins = matches!(event.what, Happened::RunStarted { .. });
         let run = runs.get_mut(place).filter(|_| begins);
         if run.is_some_and(|run| !mem::replace(&mut run.has_begun, true)) {
-            let outer = callers.get(&*event.run).and_then(|caller| {
+            let outer = whole_run(&event.run).caller.and_then(|caller| {
                 let outer = runs.get_mut(*places.get(&place_of(&caller.run))?)?;
                 let number = calls.get_mut(conversation_of(&caller.run))?.number(&caller.call);
                 let at = outer.inside.partition_point(|(call, _)| *call <= number);
