@@ -230,8 +230,8 @@ pub(super) fn approver_panicked(panicked: &Panicked) -> String {
 /// The reason of a denial if there is no approver. Lists why the call needs a person's approval.
 pub(super) fn nobody_to_ask(question: &ApprovalRequest) -> String {
     let reasons = question.reasons.iter().map(|reason| reason.text.as_str());
-    let changes = question.changes.iter().map(String::as_str);
-    let why: Vec<&str> = reasons.chain(changes).collect();
+    let mut why: Vec<&str> = reasons.collect();
+    why.extend(question.changes.iter().map(String::as_str));
     format!(
         "`{}` needs a person's approval ({}), and there is nobody to ask",
         question.tool,

@@ -1,7 +1,7 @@
 //! Decides about one call: decodes its arguments, fills in defaults, lets the tool review the call, applies the
 //! permissions, and asks a person if the permissions require it.
 
-use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
+use std::{collections::HashSet, path::PathBuf, sync::Arc};
 
 use super::grant::Grant;
 use crate::{
@@ -15,8 +15,8 @@ use harness_core::{
     journal::{Always, CallBinding, Decider, Decision, Fact, Reason, Repeat, Sources, now},
     message::{Arguments, ToolCall},
     policy::{
-        Approval, ApprovalDecision, ApprovalRequest, Approver, PolicyDecision, ProposedCall,
-        TaintTracker,
+        Approval, ApprovalDecision, ApprovalRequest, Approver, Permissions, PolicyDecision,
+        ProposedCall, Taint, TaintTracker,
     },
     tool::{Review, Reviewed, Scope, SideEffects, Tool, ToolRegistry},
     unwind::{Shielded, caught},
@@ -55,7 +55,7 @@ pub(crate) struct ApprovalState {
     pub(crate) taint: TaintTracker,
     /// The ids of calls that were open when the conversation was opened. Another process has decided about
     /// these calls, perhaps by other rules.
-    pub(crate) calls_from_previous_process: BTreeSet<String>,
+    pub(crate) calls_from_previous_process: HashSet<String>,
 }
 
 impl ApprovalState {
@@ -75,9 +75,10 @@ impl ApprovalState {
 impl<'a> ApprovalPolicy<'a> {
     /// The permissions that apply, and the sources that the conversation has read.
     pub(crate) fn rules(self) -> CallerRules {
-        let others = self.options.into_iter().flat_map(RunOptions::sides);
-        let all = std::iter::once(self.agent.permissions()).chain(others);
-        CallerRules { permissions: all.cloned().collect(), read: self.read.clone() }
+        let mut permissions = vec![Arc::clone(self.agent.permissions())];
+        let others = self.options.map(RunOptions::sides).unwrap_or_default();
+        permissions.extend(others.into_iter().cloned());
+        CallerRules { permissions, read: self.read.clone() }
     }
 
     fn tools(self) -> &'a ToolRegistry {
@@ -169,9 +170,10 @@ impl<'a> ApprovalPolicy<'a> {
             .of_agent(tool.is_agent())
             .with_review(review)
             .with_taint(self.agent.permissions().taint(self.read));
-        let others = self.options.into_iter().flat_map(RunOptions::sides);
-        let others = others.map(|permissions| (&**permissions, permissions.taint(self.read)));
-        self.agent.permissions().decide_with(&proposed, others)
+        let others = self.options.map(RunOptions::sides).unwrap_or_default();
+        let others = others.into_iter().map(|side| (&**side, side.taint(self.read)));
+        let others: Vec<(&Permissions, Taint)> = others.collect();
+        self.agent.permissions().decide_with(&proposed, &others)
     }
 
     fn question(

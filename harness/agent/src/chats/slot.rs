@@ -293,11 +293,11 @@ impl ChatSlotState {
 
     /// How many messages wait, including steering messages that no run has taken in yet.
     pub(super) fn waiting(&self) -> usize {
-        let steered = self.jobs.iter().map(|job| &job.steered);
-        let steered = steered.chain(self.running.iter().map(|running| &running.steered));
         let waits = |job: &&QueuedRun| !job.is_assigned() || matches!(job.input, RunInput::Resume);
-        let unreceived = steered.flat_map(|steered| &steered.jobs).filter(waits);
-        self.jobs.len().saturating_add(unreceived.count())
+        let unreceived = |steered: &SteeringMessages| steered.jobs.iter().filter(waits).count();
+        let of_jobs: usize = self.jobs.iter().map(|job| unreceived(&job.steered)).sum();
+        let of_run = self.running.as_ref().map_or(0, |running| unreceived(&running.steered));
+        self.jobs.len().saturating_add(of_jobs).saturating_add(of_run)
     }
 
     /// Whether the conversation has a current run or a run that waits.

@@ -1,7 +1,7 @@
 //! The conversations of a manager, and the list of its conversations without a run.
 
 use std::{
-    collections::{BTreeMap, HashMap, hash_map::Entry},
+    collections::{HashMap, VecDeque, hash_map::Entry},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -45,17 +45,17 @@ impl ChatsInner {
                 slots.counted = slots.counted.saturating_add(1);
                 state.idle = Some(slots.counted);
                 let counted = slots.counted;
-                slots.idle.insert(counted, Arc::clone(slot));
+                slots.idle.push_back((counted, Arc::clone(slot)));
             }
             (Some(at), false) => {
                 state.idle = None;
-                slots.idle.remove(&at);
+                slots.remove_idle(at);
             }
             (None, false) | (Some(_), true) => return,
         }
         drop(state);
         if slots.idle.len() > self.most_idle
-            && let Some((_, longest)) = slots.idle.pop_first()
+            && let Some((_, longest)) = slots.idle.pop_front()
         {
             let mut state = longest.lock();
             state.idle = None;
@@ -71,7 +71,7 @@ impl ChatsInner {
         if !state.serving
             && let Some(at) = state.idle.take()
         {
-            slots.idle.remove(&at);
+            slots.remove_idle(at);
         }
         let is_same = |kept: &Arc<ChatSlot>| Arc::ptr_eq(kept, slot);
         if state.is_unused() && slots.by_id.get(&slot.id).is_some_and(is_same) {
@@ -93,7 +93,7 @@ impl Drop for ChatsInner {
 pub(super) struct ChatSlots {
     pub(super) by_id: HashMap<Arc<str>, Arc<ChatSlot>>,
     /// The open conversations without a run, the longest idle conversation first.
-    pub(super) idle: BTreeMap<u64, Arc<ChatSlot>>,
+    idle: VecDeque<(u64, Arc<ChatSlot>)>,
     pub(super) counted: u64,
 }
 
@@ -106,6 +106,12 @@ impl ChatSlots {
             state.closed |= !state.serving;
         }
         self.by_id.values().cloned().collect()
+    }
+
+    fn remove_idle(&mut self, counted: u64) {
+        if let Ok(at) = self.idle.binary_search_by_key(&counted, |(other, _)| *other) {
+            self.idle.remove(at);
+        }
     }
 
     pub(super) fn slot(&mut self, id: &str) -> Arc<ChatSlot> {

@@ -166,9 +166,9 @@ fn line_for_files(
 ) -> ClearedResult {
     let place = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
     let mut numbers = files.left_out.clone();
-    numbers.extend(gone.iter().map(|file| file.number));
+    gone.iter().for_each(|file| numbers.insert(file.number));
     let count = numbers.len();
-    let numbers = numbers.into_iter().map(place);
+    let numbers = numbers.iter().copied().map(place);
     let Some((call, tool)) = files.call else {
         let line = left_out_of_user(why);
         return ClearedResult::files_of_user(place(files.message), numbers, line);

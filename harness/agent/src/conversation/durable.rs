@@ -10,10 +10,10 @@ use crate::Machine;
 use harness_core::{
     error::{Error, ErrorKind},
     journal::{
-        Decider, Decision, Envelope, Fact, Head, Incarnation, Journal, Lease, Metadata,
-        StoredFacts, WriterId,
+        Decider, Decision, Envelope, Fact, Head, Incarnation, Journal, JournalFuture, Lease,
+        Metadata, StoredFacts, WriterId,
     },
-    unwind::{Shielded, caught},
+    unwind::{Panicked, Shielded, caught},
 };
 
 /// The highest number of attempts at an append. A new attempt follows if some facts were written.
@@ -404,9 +404,15 @@ fn is_beside_runs(fact: &Fact) -> bool {
 
 /// Calls the journal. The journal is code of the program, so a panic in it becomes an error.
 pub(crate) async fn guarded<'a, T>(
-    call: impl FnOnce() -> harness_core::journal::JournalFuture<'a, T>,
+    call: impl FnOnce() -> JournalFuture<'a, T>,
 ) -> Result<T, Error> {
-    let failed = |panicked| Error::new(ErrorKind::Journal, format!("the journal {panicked}"));
-    let future = caught(call).map_err(failed)?;
-    Shielded::new(future).await.map_err(failed)?
+    shielded(caught(call)).await
+}
+
+/// Awaits the call of a journal. Separate from [`guarded`], so that it is compiled once for each type of result and
+/// not for each call.
+async fn shielded<T>(call: Result<JournalFuture<'_, T>, Panicked>) -> Result<T, Error> {
+    let failed =
+        |panicked: Panicked| Error::new(ErrorKind::Journal, format!("the journal {panicked}"));
+    Shielded::new(call.map_err(failed)?).await.map_err(failed)?
 }

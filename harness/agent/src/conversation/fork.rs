@@ -122,9 +122,12 @@ async fn split_fork(
 
 /// The facts for the fork that end its run, if the original has an open run.
 fn parting(machine: &Machine, elapsed: u64) -> Result<Vec<Envelope>, Error> {
-    let reopened = is_run_unfinished(machine).then(|| Fact::Reopened { doubtful: Vec::new() });
-    let facts = reopened.into_iter().chain([Fact::Forked {}]);
-    facts.map(|fact| Envelope::of(&fact, elapsed)).collect()
+    let mut facts = Vec::with_capacity(2);
+    if is_run_unfinished(machine) {
+        facts.push(Envelope::of(&Fact::Reopened { doubtful: Vec::new() }, elapsed)?);
+    }
+    facts.push(Envelope::of(&Fact::Forked {}, elapsed)?);
+    Ok(facts)
 }
 
 /// Finds out whether a fork exists although the journal has returned an error, for example because the response

@@ -1,7 +1,7 @@
 //! The state of a conversation: what follows from its facts, its spending, its options and its trace. This file
 //! does no I/O: `journaling` writes the facts.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use harness_schema::SchemaCache;
 
@@ -54,7 +54,7 @@ pub(crate) struct ConversationState {
     pub(crate) approvals: ApprovalState,
     /// The numbers of the late ends that this conversation has recorded. A late end is the end of a call that
     /// was stopped but went on.
-    pub(crate) recorded_ends: BTreeSet<u64>,
+    pub(crate) recorded_ends: Vec<u64>,
     /// The values that the conversation shares with its tools.
     pub(crate) values: Option<SharedValues>,
     pub(crate) options: Option<Box<RunOptions>>,
@@ -86,7 +86,7 @@ impl ConversationState {
             tracer,
             requests,
             approvals: ApprovalState::default(),
-            recorded_ends: BTreeSet::new(),
+            recorded_ends: Vec::new(),
             values: None,
             options: None,
             wait_times: CallWaitTimes::default(),
@@ -278,8 +278,8 @@ impl ConversationState {
 
     /// Whether a denied call ends the run.
     pub(crate) fn must_stop_on_denial(&self) -> bool {
-        let sides = self.options.iter().flat_map(|options| options.sides());
-        std::iter::once(self.agent.permissions()).chain(sides).any(|it| it.stops_on_denial())
+        let sides = self.options.as_deref().map(RunOptions::sides).unwrap_or_default();
+        self.agent.permissions().stops_on_denial() || sides.iter().any(|it| it.stops_on_denial())
     }
 
     /// The messages in requests to the agent's model.
@@ -317,10 +317,7 @@ impl ConversationState {
             return Some(Arc::clone(offered));
         }
         let mut schemas = tools.schemas().to_vec();
-        let names = found.iter().flat_map(|found| &found.tools);
-        // A found tool that does not exist any more is left out.
-        let more = names.filter(|name| tools.is_searched(name)).filter_map(|name| tools.get(name));
-        schemas.extend(more.map(|tool| tool.schema().clone()));
+        schemas.extend(self.found_schemas().into_iter().cloned());
         let offered = Arc::new(OfferedTools { of, schemas, forms: SchemaCache::default() });
         self.requests.offered_tools = Some(Arc::clone(&offered));
         Some(offered)

@@ -1,8 +1,8 @@
 //! Applies facts that remove results, arguments and files from requests.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
-use super::window::place;
+use super::{indexes::Indexes, window::place};
 use harness_core::{
     journal::ClearedResult,
     message::{Block, Media, MediaKind, Message, Role, ToolContent, ToolResult},
@@ -13,11 +13,11 @@ use harness_core::{
 pub(super) struct LeftOut {
     /// The numbers of the left-out files, and the line that is sent in their place. The key is the index of the
     /// message and the id of the call, which is empty for a message of the user.
-    files: HashMap<(usize, String), (BTreeSet<usize>, String)>,
+    files: HashMap<(usize, String), (Indexes, String)>,
 }
 
 impl LeftOut {
-    pub(super) fn insert(&mut self, at: usize, cleared: &ClearedResult, files: BTreeSet<usize>) {
+    pub(super) fn insert(&mut self, at: usize, cleared: &ClearedResult, files: Indexes) {
         let place = (at, cleared.call.clone());
         match files.is_empty() {
             true => self.files.remove(&place),
@@ -25,7 +25,7 @@ impl LeftOut {
         };
     }
 
-    pub(super) fn of(&self, at: usize, call: &str) -> BTreeSet<usize> {
+    pub(super) fn of(&self, at: usize, call: &str) -> Indexes {
         let files = self.files.get(&(at, call.to_owned()));
         files.map(|(files, _)| files.clone()).unwrap_or_default()
     }
@@ -49,18 +49,18 @@ impl LeftOut {
             block => {
                 block.media()?;
                 let (files, line) = of("")?;
-                files.contains(&number.next()?).then(|| Block::text(line))
+                files.contains(number.next()?).then(|| Block::text(line))
             }
         })
     }
 }
 
 /// The result without these files. `line` replaces the first left-out file.
-fn without_files(result: &ToolResult, files: &BTreeSet<usize>, line: &str) -> ToolResult {
+fn without_files(result: &ToolResult, files: &Indexes, line: &str) -> ToolResult {
     let mut number = 0..;
     let content = result.content().iter().filter_map(|part| {
         let number = part.media().and_then(|_| number.next());
-        match number.filter(|number| files.contains(number)) {
+        match number.filter(|number| files.contains(*number)) {
             None => Some(part.clone()),
             gone => (gone.as_ref() == files.first()).then(|| ToolContent::Text(line.to_owned())),
         }
@@ -95,7 +95,7 @@ pub(crate) struct SentFiles<'a> {
     /// The id of the call and the name of its tool. `None` for a message of the user.
     pub(crate) call: Option<(&'a str, &'a str)>,
     /// The numbers of the files that are left out already.
-    pub(crate) left_out: BTreeSet<usize>,
+    pub(crate) left_out: Indexes,
     pub(crate) files: Vec<SentFile<'a>>,
 }
 
@@ -103,10 +103,10 @@ impl<'a> SentFiles<'a> {
     pub(super) fn new(
         message: usize,
         call: Option<(&'a str, &'a str)>,
-        left_out: BTreeSet<usize>,
+        left_out: Indexes,
         files: impl Iterator<Item = (MediaKind, &'a Media)>,
     ) -> Self {
-        let files = files.enumerate().filter(|(number, _)| !left_out.contains(number));
+        let files = files.enumerate().filter(|(number, _)| !left_out.contains(*number));
         let files = files.map(|(number, (kind, media))| SentFile { number, kind, media }).collect();
         Self { message, call, left_out, files }
     }

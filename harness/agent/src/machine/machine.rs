@@ -3,6 +3,7 @@
 
 use std::{
     collections::HashSet,
+    slice,
     sync::{Arc, LazyLock},
 };
 
@@ -266,12 +267,11 @@ impl Machine {
         calling.get(id)
     }
 
-    pub(crate) fn calls(&self) -> impl Iterator<Item = &CallState> {
-        let calling = match &self.phase {
-            RunPhase::Calling(calling) => Some(calling),
-            RunPhase::Asking | RunPhase::Checking | RunPhase::Ended(_) => None,
-        };
-        calling.into_iter().flat_map(|calling| calling.calls.iter())
+    pub(crate) fn calls(&self) -> slice::Iter<'_, CallState> {
+        match &self.phase {
+            RunPhase::Calling(calling) => calling.calls.iter(),
+            RunPhase::Asking | RunPhase::Checking | RunPhase::Ended(_) => [].iter(),
+        }
     }
 
     /// How many calls of the last answer have a decision, and how many calls the answer has.

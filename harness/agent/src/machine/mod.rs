@@ -6,6 +6,7 @@ pub(crate) mod call_states;
 mod clearing;
 pub(crate) mod folding;
 mod given;
+mod indexes;
 #[expect(clippy::module_inception, reason = "the file is named after the one type in it")]
 mod machine;
 mod outcome;

@@ -1,10 +1,11 @@
 //! The instructions and tools of requests to a model that accepts its earlier reasoning only after the same
 //! instructions and tools.
 
-use std::{collections::BTreeSet, mem, sync::Arc};
+use std::{mem, sync::Arc};
 
 use super::{
     call_states::cannot,
+    indexes::Indexes,
     machine::Machine,
     window::{place, signed_reasoning},
 };
@@ -181,8 +182,9 @@ pub(super) fn set_prefix(machine: &mut Machine, fact: &Fact) -> Result<(), Error
         Some(_) => machine.asking("the prefix cannot be set")?,
     }
     let (all, known) = (machine.transcript.messages().clone(), machine.transcript.messages().len());
-    let messages: BTreeSet<usize> = messages.iter().map(|at| place(*at)).collect();
-    if messages.last().is_some_and(|last| *last >= known) {
+    let mut left = Indexes::default();
+    messages.iter().for_each(|at| left.insert(place(*at)));
+    if left.last().is_some_and(|last| *last >= known) {
         return Err(cannot("reasoning of a message that does not exist cannot be left out"));
     }
     match (machine.transcript.messages().last().filter(|last| !last.is_paused()), prefix) {
@@ -202,8 +204,8 @@ pub(super) fn set_prefix(machine: &mut Machine, fact: &Fact) -> Result<(), Error
     }
     machine.prefix.refused |= refusal.is_some();
     machine.prefix.version = machine.prefix.version.saturating_add(1);
-    if !messages.is_empty() {
-        machine.window.leave_out_reasoning_of(&all, &messages);
+    if !left.is_empty() {
+        machine.window.leave_out_reasoning_of(&all, &left);
     } else if *left_out > 0 {
         machine.window.leave_out_reasoning(&all);
     }

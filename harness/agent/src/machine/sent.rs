@@ -1,14 +1,11 @@
 //! The part of a conversation that is sent to the model, and the facts that change this part.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    mem,
-    sync::Arc,
-};
+use std::{collections::HashMap, mem, sync::Arc};
 
 use super::{
     call_states::{RunPhase, cannot},
     clearing::{SentFiles, has_files},
+    indexes::Indexes,
     machine::Machine,
     stated::StatedWindow,
     window::{
@@ -64,7 +61,7 @@ impl Machine {
             None => (&self.window.foreign, view.map(|view| &view.silent)),
         };
         let is_sent = |at: &usize| {
-            let is_silent = silent.is_some_and(|silent| silent.contains(at));
+            let is_silent = silent.is_some_and(|silent| silent.contains(*at));
             let of_wire = |it: &Message| signed_reasoning(it).any(|data| is_of(data, wire));
             !is_silent
                 && *at >= seen.summed_up
@@ -401,10 +398,10 @@ impl Machine {
         view.cleared.retain(|(at, _), _| *at >= summed_up);
         view.files.retain(|at| at >= summed_up || view.kept.contains(&at));
         view.shorter.retain(|(at, _), _| *at >= summed_up);
-        view.silent.retain(|at| *at >= summed_up);
+        view.silent.remove_below(summed_up);
         if let Some(vendor) = &mut view.vendor {
-            vendor.silent.retain(|at| *at >= summed_up);
-            vendor.foreign.retain(|at| *at >= summed_up);
+            vendor.silent.remove_below(summed_up);
+            vendor.foreign.remove_below(summed_up);
         }
         window.reads.retain(|(at, _)| *at >= summed_up);
         window.long.retain(|(at, _)| *at >= summed_up);
@@ -482,8 +479,9 @@ impl Machine {
         &self,
         cleared: &ClearedResult,
         files: &[u64],
-    ) -> Result<(usize, BTreeSet<usize>), Error> {
-        let gone: BTreeSet<usize> = files.iter().map(|number| place(*number)).collect();
+    ) -> Result<(usize, Indexes), Error> {
+        let mut gone = Indexes::default();
+        files.iter().for_each(|number| gone.insert(place(*number)));
         let sent = self.sent_files();
         let known = sent.iter().find(|files| files.are_of(cleared));
         let has_all = |it: &&SentFiles<'_>| {
@@ -553,7 +551,8 @@ impl Machine {
             window.has_shortened = true;
         }
         let open = window.open_turn(all);
-        let mut changed: BTreeSet<usize> = shorter.keys().map(|(at, _)| *at).collect();
+        let mut changed = Indexes::default();
+        shorter.keys().for_each(|(at, _)| changed.insert(*at));
         let view = window.edited(all);
         for (at, cleared) in places {
             changed.insert(at);

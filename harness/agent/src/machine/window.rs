@@ -2,13 +2,14 @@
 //! sent; the transcript keeps everything.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    collections::{HashMap, VecDeque},
     sync::Arc,
 };
 
 use super::{
     clearing::{LeftOut, has_files},
     given::InitialMessages,
+    indexes::Indexes,
     stated::StatedWindow,
 };
 use harness_core::{
@@ -50,7 +51,7 @@ pub(super) struct ContextState {
     pub(super) news: Vec<(usize, usize)>,
     /// The report about the end of each call that was stopped before, by the id of the call, and the names of
     /// the stored full result.
-    pub(super) ended: BTreeMap<String, (String, Option<String>)>,
+    pub(super) ended: HashMap<String, (String, Option<String>)>,
     /// What is known of the messages with which the conversation began.
     pub(super) given: Option<Box<InitialMessages>>,
     /// The texts of [`Chat::pin`](crate::Chat::pin), which are part of each summary.
@@ -61,7 +62,7 @@ pub(super) struct ContextState {
     pub(super) compactions: FailedCompactions,
     /// The indexes of the messages whose reasoning was made after other content than that of
     /// [`sent_view`](EditedContext::sent_view).
-    pub(super) foreign: BTreeSet<usize>,
+    pub(super) foreign: Indexes,
 }
 
 impl ContextState {
@@ -81,12 +82,12 @@ impl ContextState {
     }
 
     /// Leaves out the reasoning of these messages, each in the views in which its reasoning is not valid.
-    pub(super) fn leave_out_reasoning_of(&mut self, all: &Messages, messages: &BTreeSet<usize>) {
-        let silent: BTreeSet<usize> = self.foreign.intersection(messages).copied().collect();
+    pub(super) fn leave_out_reasoning_of(&mut self, all: &Messages, messages: &Indexes) {
+        let silent = self.foreign.common(messages);
         let view = self.edited(all);
-        view.silent.extend(silent);
+        view.silent.add(&silent);
         if let Some(vendor) = &mut view.vendor {
-            vendor.silent.extend(vendor.foreign.intersection(messages));
+            vendor.silent.add(&vendor.foreign.common(messages));
         }
         view.update(all, messages);
         self.measured = None;
@@ -246,7 +247,7 @@ pub(super) struct EditedContext {
     /// in the message.
     pub(super) shorter: HashMap<(usize, usize), String>,
     /// The indexes of the messages that are sent without reasoning, although earlier ones are sent with it.
-    pub(super) silent: BTreeSet<usize>,
+    pub(super) silent: Indexes,
     /// The messages in requests.
     pub(super) sent: Transcript,
     /// The number of messages at the beginning of `sent` that are sent without reasoning.
@@ -277,7 +278,7 @@ impl EditedContext {
     }
 
     /// Sends these messages of the transcript as recorded now.
-    pub(super) fn update(&mut self, all: &Messages, places: &BTreeSet<usize>) {
+    pub(super) fn update(&mut self, all: &Messages, places: &[usize]) {
         for at in places {
             let Some(message) = all.get(*at) else { continue };
             let index = match *at >= self.summed_up {
@@ -349,10 +350,10 @@ impl EditedContext {
     }
 
     /// The message of the transcript at this index, as it is sent.
-    fn as_sent(&self, at: usize, message: &Message, silent: &BTreeSet<usize>) -> Message {
+    fn as_sent(&self, at: usize, message: &Message, silent: &Indexes) -> Message {
         if message.role() == Role::Assistant {
             let message = self.with_shorter_calls(at, message);
-            return if silent.contains(&at) { without_signatures(&message) } else { message };
+            return if silent.contains(at) { without_signatures(&message) } else { message };
         }
         let line =
             |result: &ToolResult| self.cleared.get(&(at, result.call_id().to_owned())).cloned();
@@ -397,9 +398,9 @@ pub(super) struct VendorView {
     /// `thinks_at` if no turn was open.
     pub(super) open_at: usize,
     /// The indexes of the messages whose reasoning was made after other content than that of this view.
-    pub(super) foreign: BTreeSet<usize>,
+    pub(super) foreign: Indexes,
     /// The indexes of the messages that are sent without reasoning, although earlier ones are sent with it.
-    pub(super) silent: BTreeSet<usize>,
+    pub(super) silent: Indexes,
     pub(super) sent: Transcript,
 }
 

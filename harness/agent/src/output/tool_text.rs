@@ -1,16 +1,14 @@
 //! Turns a call of the answer tool into the text of the answer. So the transcript, the events and the check are
 //! the same for each way in which a provider requests a structured answer.
 
-use std::collections::BTreeMap;
-
 use harness_core::provider::{OutputSchema, StopReason, StreamEvent, VendorPart};
 
 /// Reads the events of one answer.
 pub(crate) struct OutputToolText<'a> {
     /// The name of the answer tool, if a structured answer is wanted.
     tool: Option<&'a str>,
-    /// The arguments so far of each block that calls the answer tool, by the index of the block.
-    arguments: BTreeMap<u32, OutputArguments>,
+    /// The arguments so far of each block that calls the answer tool, in the order of the blocks.
+    arguments: Vec<(u32, OutputArguments)>,
     /// Whether the model has also called other tools.
     calls: bool,
 }
@@ -51,7 +49,17 @@ impl OutputArguments {
 impl<'a> OutputToolText<'a> {
     pub(crate) fn new(answer: Option<&'a OutputSchema>) -> Self {
         let tool = answer.map(|answer| &*answer.tool().name);
-        Self { tool, arguments: BTreeMap::new(), calls: false }
+        Self { tool, arguments: Vec::new(), calls: false }
+    }
+
+    /// The place of a block's arguments, or where they would be inserted.
+    fn place_of(&self, block: u32) -> Result<usize, usize> {
+        self.arguments.binary_search_by_key(&block, |(other, _)| *other)
+    }
+
+    fn arguments_of(&mut self, block: u32) -> Option<&mut OutputArguments> {
+        let at = self.place_of(block).ok()?;
+        self.arguments.get_mut(at).map(|(_, arguments)| arguments)
     }
 
     /// The arguments of the first complete call of the answer tool that `is_of_use` accepts. If `is_of_use`
@@ -63,9 +71,9 @@ impl<'a> OutputToolText<'a> {
         }
         let whole = || {
             self.arguments
-                .values()
-                .filter(|arguments| arguments.is_whole)
-                .map(|arguments| &*arguments.text)
+                .iter()
+                .filter(|(_, arguments)| arguments.is_whole)
+                .map(|(_, arguments)| &*arguments.text)
         };
         Some(whole().find(|text| is_of_use(text)).or_else(|| whole().next()))
     }
@@ -75,11 +83,13 @@ impl<'a> OutputToolText<'a> {
         let Some(tool) = self.tool else { return Some(event) };
         match event {
             StreamEvent::ToolCallStart { block, name, .. } if name == tool => {
-                self.arguments.entry(block).or_default();
+                if let Err(at) = self.place_of(block) {
+                    self.arguments.insert(at, (block, OutputArguments::default()));
+                }
                 None
             }
-            StreamEvent::ToolCallDelta { block, json } if self.arguments.contains_key(&block) => {
-                let arguments = self.arguments.entry(block).or_default();
+            StreamEvent::ToolCallDelta { block, json } if self.place_of(block).is_ok() => {
+                let arguments = self.arguments_of(block)?;
                 // Some servers send the whole call a second time.
                 if arguments.is_whole {
                     return None;
@@ -87,10 +97,8 @@ impl<'a> OutputToolText<'a> {
                 arguments.push(&json);
                 Some(StreamEvent::TextDelta { block, text: json })
             }
-            StreamEvent::ToolCallArguments { block, json }
-                if self.arguments.contains_key(&block) =>
-            {
-                let arguments = self.arguments.entry(block).or_default();
+            StreamEvent::ToolCallArguments { block, json } if self.place_of(block).is_ok() => {
+                let arguments = self.arguments_of(block)?;
                 let text = match json.strip_prefix(arguments.text.as_str()) {
                     Some(rest) => rest.to_owned(),
                     // The text that was already shown cannot be withdrawn. The answer will fail its check and
@@ -101,9 +109,9 @@ impl<'a> OutputToolText<'a> {
                 arguments.push(&json);
                 (!text.is_empty()).then_some(StreamEvent::TextDelta { block, text })
             }
-            StreamEvent::ToolCallEnd { block } if self.arguments.contains_key(&block) => None,
+            StreamEvent::ToolCallEnd { block } if self.place_of(block).is_ok() => None,
             StreamEvent::Vendor { block, part: VendorPart::ToolCall, .. }
-                if self.arguments.contains_key(&block) =>
+                if self.place_of(block).is_ok() =>
             {
                 None
             }

@@ -2,7 +2,7 @@
 //! that panicked or was dropped, the record of the conversation is correct, and the conversation can be sent
 //! to a model.
 
-use std::{collections::BTreeSet, mem, path::PathBuf, pin::pin, time::Duration};
+use std::{collections::HashSet, mem, path::PathBuf, pin::pin, time::Duration};
 
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -96,7 +96,7 @@ pub(crate) struct CallProgress {
     /// Receives the progress that running tools report.
     pub(crate) reports: ProgressReceiver,
     /// Calls whose decision was made before this run, perhaps by other rules.
-    pub(crate) calls_from_previous_process: BTreeSet<String>,
+    pub(crate) calls_from_previous_process: HashSet<String>,
     /// Concurrency permits that were acquired before the action that runs the calls.
     pub(crate) kept: KeptPlaces,
     /// Calls whose start, but not yet their end, was reported to the watcher. Each has its start time.
@@ -125,6 +125,13 @@ pub(crate) struct RunEnding {
     pub(crate) before: Option<SpendingBefore>,
 }
 
+impl CallProgress {
+    /// Removes a call from the calls that were shown to the watcher.
+    pub(crate) fn hide(&mut self, call: &ToolCall) {
+        self.shown.retain(|(shown, _)| shown.id() != call.id());
+    }
+}
+
 impl<'a> RunDriver<'a> {
     pub(crate) fn new(
         state: &'a mut ConversationState,
@@ -147,7 +154,7 @@ impl<'a> RunDriver<'a> {
             early: EarlyCalls::default(),
             contexts,
             reports,
-            calls_from_previous_process: BTreeSet::new(),
+            calls_from_previous_process: HashSet::new(),
             kept: KeptPlaces::default(),
             shown: Vec::new(),
             withdrawn: Vec::new(),
@@ -272,7 +279,7 @@ impl<'a> RunDriver<'a> {
     pub(crate) fn dropped(&mut self, call: &ToolCall) {
         self.state.tracer.dropped(call);
         self.state.spending.guard().dropped();
-        self.calls.shown.retain(|(shown, _)| shown.id() != call.id());
+        self.calls.hide(call);
         self.watch.tell(Event::ToolDropped { call });
     }
 
@@ -360,7 +367,7 @@ impl<'a> RunDriver<'a> {
         identity: &CallIdentity,
         result: ToolResult,
     ) -> Result<(), Error> {
-        self.state.recorded_ends.insert(number);
+        self.state.recorded_ends.push(number);
         mark_reported(number);
         if self.state.machine.has_given_end(&identity.tool, &result) {
             return Ok(());

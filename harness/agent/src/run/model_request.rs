@@ -503,7 +503,7 @@ impl ResponseStream<'_, '_> {
         for call in self.calls.early.count(|_| None).1 {
             self.tracer.dropped(&call);
             self.guard.dropped();
-            self.calls.shown.retain(|(shown, _)| shown.id() != call.id());
+            self.calls.hide(&call);
             self.watch.tell(Event::ToolDropped { call: &call });
         }
         self.tracer.discarded(cause);

@@ -50,9 +50,12 @@ impl RunOptions {
     }
 
     /// The permissions that apply in addition to the agent's permissions.
-    pub(crate) fn sides(&self) -> impl Iterator<Item = &Arc<Permissions>> + Clone {
-        let above = self.caller.as_ref().map(|caller| caller.rules().permissions.as_slice());
-        self.permissions.iter().chain(above.unwrap_or_default())
+    pub(crate) fn sides(&self) -> Vec<&Arc<Permissions>> {
+        let mut sides: Vec<_> = self.permissions.iter().collect();
+        if let Some(caller) = &self.caller {
+            sides.extend(&caller.rules().permissions);
+        }
+        sides
     }
 
     /// All sources of messages that are added while the run goes on.

@@ -236,7 +236,7 @@ impl ConversationState {
         let system = self.agent.system().map(str::to_owned);
         let defers = binding.defers_tools && self.tools().search().is_some();
         let tools = self.tools_in_prefix(binding, defers).into_iter().cloned().collect();
-        let found = defers.then(|| self.found_schemas().cloned().collect());
+        let found = defers.then(|| self.found_schemas().into_iter().cloned().collect());
         Prefix::new(system, tools, binding.form.clone()).with_found(found)
     }
 
@@ -247,17 +247,26 @@ impl ConversationState {
         binding: &'a ReasoningBinding,
         defers: bool,
     ) -> Vec<&'a ToolSchema> {
-        let own = self.tools().schemas().iter();
-        let found = self.found_schemas().filter(|_| !defers);
-        own.chain(found).chain(&binding.answer_tool).collect()
+        let mut tools: Vec<&ToolSchema> = self.tools().schemas().iter().collect();
+        if !defers {
+            tools.extend(self.found_schemas());
+        }
+        tools.extend(&binding.answer_tool);
+        tools
     }
 
     /// The tools that the model has found by searching and that are offered in this run.
-    fn found_schemas(&self) -> impl Iterator<Item = &ToolSchema> {
+    pub(crate) fn found_schemas(&self) -> Vec<&ToolSchema> {
         let tools = self.tools();
-        let names = self.machine.found().iter().flat_map(|found| &found.tools);
-        let found = names.filter(|name| tools.is_searched(name));
-        found.filter_map(|name| tools.get(name)).map(|tool| tool.schema())
+        let mut schemas = Vec::new();
+        for found in self.machine.found() {
+            for name in &found.tools {
+                if let Some(tool) = tools.get(name).filter(|_| tools.is_searched(name)) {
+                    schemas.push(tool.schema());
+                }
+            }
+        }
+        schemas
     }
 
     /// The fact about the change of the prefix with the next request. `None` if the prefix does not change.
@@ -283,13 +292,14 @@ impl ConversationState {
             let mut all = known.iter().copied().chain(sent);
             defers && !all.any(|known| known.name == tool.name)
         };
-        let found: Vec<ToolSchema> = self.found_schemas().filter(is_other).cloned().collect();
+        let found = self.found_schemas();
+        let is_found_as_before = !defers || found.iter().copied().eq(sent);
+        let found: Vec<ToolSchema> = found.into_iter().filter(is_other).cloned().collect();
         let appends = self.can_append(binding);
         // Additions that a provider cannot send would be lost, and so would found tools.
         let moved: &[PrefixAddition] = if appends { &[] } else { self.machine.prefix_additions() };
         let has_new_form = first.form != binding.form || defers && !binding.defers_tools;
         let has_new_system = system != self.agent.system();
-        let is_found_as_before = !defers || self.found_schemas().eq(sent);
         let is_new = has_new_form || has_new_system || !moved.is_empty() || !foreign.is_empty();
         if !is_new && known == tools && is_found_as_before {
             return None;

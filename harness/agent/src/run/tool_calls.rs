@@ -508,14 +508,14 @@ impl RunDriver<'_> {
             DispatchOutcome::Result(result) => {
                 if let Some(awaited) = self.awaited_below(&result) {
                     self.state.tracer.ran(&call, elapsed);
-                    self.calls.shown.retain(|(shown, _)| shown.id() != call.id());
+                    self.calls.hide(&call);
                     return self.suspend_call(&call, awaited, None);
                 }
                 self.of_all_tries(result)
             }
             DispatchOutcome::Waits { question, token, form } => {
                 self.state.tracer.ran(&call, elapsed);
-                self.calls.shown.retain(|(shown, _)| shown.id() != call.id());
+                self.calls.hide(&call);
                 return self.suspend_call(&call, Awaited::Answer { question, token, form }, None);
             }
         };
@@ -526,7 +526,7 @@ impl RunDriver<'_> {
         let heard = self.record_short_late_ends();
         let result = self.state.spending.guard().noted(&call, result);
         self.state.tracer.ran(&call, elapsed);
-        self.calls.shown.retain(|(shown, _)| shown.id() != call.id());
+        self.calls.hide(&call);
         let found = self.record_found_tools(&call, &result);
         self.emit(Event::ToolResult { call: &call, result: &result, elapsed });
         heard.and(found).and(self.record_result(result))

@@ -350,11 +350,14 @@ impl LiveWatcher {
     pub fn earlier(&self) -> Vec<Numbered> {
         let runs: Vec<Arc<RunLog>> =
             self.live.lock().runs.iter().take(self.first).cloned().collect();
-        let events = runs.iter().flat_map(|log| {
+        let mut events = Vec::new();
+        for log in runs {
             let mut cursor = LogCursor::default();
-            std::iter::from_fn(move || cursor.next(log))
-        });
-        events.collect()
+            while let Some(event) = cursor.next(&log) {
+                events.push(event);
+            }
+        }
+        events
     }
 
     /// The next event, if there is one now.

@@ -2,7 +2,7 @@
 //! stores the facts of each action and continues on another machine.
 
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{HashMap, HashSet},
     fmt,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -625,7 +625,7 @@ struct ChatSnapshot {
     facts: Arc<Vec<Envelope>>,
     traced: Arc<str>,
     /// The open calls about which another process has decided.
-    elsewhere: BTreeSet<String>,
+    elsewhere: HashSet<String>,
     output_spec: Option<OutputSpec>,
 }
 

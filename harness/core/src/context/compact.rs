@@ -237,17 +237,20 @@ pub fn is_form(arguments: &str) -> bool {
 /// Finds a summary in JSON form inside a longer text, and converts it to text with headings. The surrounding text is
 /// kept before the headings.
 fn of_json_within(text: &str) -> Option<String> {
-    let places = text.match_indices('{').map(|(at, _)| at).take(PLACES);
-    places.into_iter().find_map(|begin| {
-        let rest = text.get(begin..)?;
+    text.match_indices('{').take(PLACES).find_map(|(begin, _)| {
+        let (before, rest) = text.split_at_checked(begin)?;
         let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
         values.next()?.ok()?;
         let (json, behind) = rest.split_at_checked(values.byte_offset())?;
         let json = of_json(json)?;
-        let lines = [text.get(..begin)?, behind].into_iter().flat_map(str::lines).map(str::trim);
-        let is_said = |line: &&str| !line.is_empty() && !line.starts_with("```");
-        let said: String = lines.filter(is_said).map(|line| format!("{line}\n")).collect();
-        Some(format!("{said}{json}"))
+        let mut said = String::new();
+        for line in before.lines().chain(behind.lines()).map(str::trim) {
+            if !line.is_empty() && !line.starts_with("```") {
+                said.push_str(line);
+                said.push('\n');
+            }
+        }
+        Some(said + &json)
     })
 }
 

@@ -1,6 +1,6 @@
 //! A decision about a call: who decided, and which form of the call the decision applies to.
 
-use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc};
 
 use serde::{
     Deserialize, Serialize,
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::read_fact::required;
 use crate::{
-    message::{Arguments, same},
+    message::{Arguments, same, sorted_names},
     tool::{Reviewed, Scope, SideEffects},
 };
 
@@ -250,8 +250,7 @@ impl CallBinding {
             Some(value) => value.to_string(),
             None => "not there".to_owned(),
         };
-        let names: BTreeSet<&String> = self.arguments.keys().chain(now.arguments.keys()).collect();
-        for name in names {
+        for name in sorted_names(&self.arguments, &now.arguments) {
             let (before, after) = (self.arguments.get(name), now.arguments.get(name));
             let is_same = before.zip(after).is_some_and(|(before, after)| same(before, after));
             if !is_same && before != after {

@@ -1,7 +1,7 @@
 //! A journal in memory, which lasts until the process ends.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{HashMap, HashSet},
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -27,8 +27,9 @@ struct MemoryState {
     held: HashSet<String>,
     /// The number of changes so far.
     changes: u64,
-    /// The names of the conversations, by the number of their last change. A listing has this order.
-    by_change: BTreeMap<u64, Arc<str>>,
+    /// The changes by number, each with the name of its conversation. A listing has this order. Only the last change of
+    /// a conversation counts; the others are removed when they are most of the list.
+    by_change: Vec<(u64, Arc<str>)>,
 }
 
 struct StoredConversation {
@@ -43,8 +44,8 @@ struct StoredConversation {
     changed: u64,
 }
 
-/// The chunks of a large result, by chunk number.
-type SpillChunks = Arc<Mutex<BTreeMap<u64, Vec<u8>>>>;
+/// The chunks of a large result, in the order of their numbers.
+type SpillChunks = Arc<Mutex<Vec<(u64, Vec<u8>)>>>;
 
 impl MemoryJournal {
     /// A journal without conversations.
@@ -57,7 +58,7 @@ impl MemoryJournal {
     }
 }
 
-fn chunks(spill: &SpillChunks) -> MutexGuard<'_, BTreeMap<u64, Vec<u8>>> {
+fn chunks(spill: &SpillChunks) -> MutexGuard<'_, Vec<(u64, Vec<u8>)>> {
     spill.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -71,6 +72,7 @@ impl StoredConversation {
 impl MemoryState {
     /// Creates the conversation if it is missing, marks it as changed now, and returns it.
     fn changed(&mut self, conversation: &str) -> &mut StoredConversation {
+        self.forget_old_changes();
         self.changes = self.changes.saturating_add(1);
         let made = || StoredConversation {
             name: conversation.into(),
@@ -83,11 +85,20 @@ impl MemoryState {
             changed: 0,
         };
         let kept = self.conversations.entry(conversation.to_owned()).or_insert_with(made);
-        self.by_change.remove(&kept.changed);
-        self.by_change.insert(self.changes, Arc::clone(&kept.name));
+        self.by_change.push((self.changes, Arc::clone(&kept.name)));
         kept.changed = self.changes;
         kept.updated_at = now();
         kept
+    }
+
+    /// Removes changes that are not the last of their conversation, if most changes are not.
+    fn forget_old_changes(&mut self) {
+        if self.by_change.len() / 2 > self.conversations.len() {
+            let Self { conversations, by_change, .. } = self;
+            by_change.retain(|(change, name)| {
+                conversations.get(&**name).is_some_and(|kept| kept.changed == *change)
+            });
+        }
     }
 
     fn head(&self, conversation: &str) -> Head {
@@ -132,10 +143,12 @@ impl MemoryState {
             (listing.owner.is_none() || kept.metadata.owner == listing.owner)
                 && (listing.parent.is_none() || kept.metadata.parent == listing.parent)
         };
-        let mut wanted =
-            self.by_change.range(..before).rev().filter_map(|(_, name)| {
-                self.conversations.get(&**name).filter(|kept| is_wanted(kept))
-            });
+        let end = self.by_change.partition_point(|(change, _)| *change < before);
+        let changes = self.by_change.get(..end).unwrap_or_default();
+        let mut wanted = changes.iter().rev().filter_map(|(change, name)| {
+            let kept = self.conversations.get(&**name)?;
+            (kept.changed == *change && is_wanted(kept)).then_some(kept)
+        });
         let mut page = Vec::new();
         let mut next = None;
         while let Some(kept) = wanted.next() {
@@ -241,9 +254,7 @@ impl Journal for MemoryJournal {
             }
             let was_there = shared.conversations.contains_key(conversation);
             for id in family {
-                if let Some(gone) = shared.conversations.remove(&id) {
-                    shared.by_change.remove(&gone.changed);
-                }
+                shared.conversations.remove(&id);
             }
             Ok(was_there)
         })
@@ -286,7 +297,12 @@ impl Journal for MemoryJournal {
             let kept = shared.same(conversation, incarnation);
             let kept = kept.ok_or_else(|| unknown(conversation))?;
             let spill = kept.spills.entry(name.to_owned()).or_default();
-            chunks(spill).insert(chunk, bytes.to_vec());
+            let mut chunks = chunks(spill);
+            let at = chunks.partition_point(|(number, _)| *number < chunk);
+            match chunks.get_mut(at).filter(|(number, _)| *number == chunk) {
+                Some((_, there)) => *there = bytes.to_vec(),
+                None => chunks.insert(at, (chunk, bytes.to_vec())),
+            }
             Ok(())
         })
     }
@@ -301,7 +317,12 @@ impl Journal for MemoryJournal {
             let shared = self.lock();
             let kept = shared.conversations.get(conversation);
             let spill = kept.and_then(|kept| kept.spills.get(name));
-            Ok(spill.and_then(|spill| chunks(spill).get(&chunk).cloned()))
+            Ok(spill.and_then(|spill| {
+                let chunks = chunks(spill);
+                let at = chunks.partition_point(|(number, _)| *number < chunk);
+                let (number, bytes) = chunks.get(at)?;
+                (*number == chunk).then(|| bytes.clone())
+            }))
         })
     }
 
@@ -324,5 +345,30 @@ impl fmt::Debug for MemoryJournal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let conversations = self.lock().conversations.len();
         f.debug_struct("MemoryJournal").field("conversations", &conversations).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::MemoryJournal;
+    use crate::journal::{ConversationQuery, Journal as _, Metadata};
+
+    #[test]
+    fn a_listing_has_the_last_changed_first_however_many_changes_there_were() {
+        let journal = MemoryJournal::new();
+        let describe = |name: &str| {
+            journal.describe(name, &Metadata::default()).now_or_never().unwrap().unwrap();
+        };
+        for _ in 0..100 {
+            ["a", "b", "c"].into_iter().for_each(describe);
+        }
+        describe("b");
+        assert!(journal.delete("a").now_or_never().unwrap().unwrap());
+        let page = journal.list(&ConversationQuery::default()).now_or_never().unwrap().unwrap();
+        let names: Vec<&str> = page.conversations.iter().map(|it| it.id.as_str()).collect();
+        assert_eq!(names, ["b", "c"]);
+        assert!(journal.lock().by_change.len() < 10);
     }
 }

@@ -203,16 +203,37 @@ fn whole(number: &Number) -> Option<i64> {
 }
 
 fn write_object(members: &Map<String, Value>, to: &mut Vec<u8>) {
-    let mut sorted: Vec<(&String, &Value)> = members.iter().collect();
-    sorted.sort_unstable_by_key(|(name, _)| *name);
     to.push(b'{');
-    for (name, value) in sorted {
+    for (name, value) in sorted_members(members) {
         write_canonical(&Value::from(name.as_str()), to);
         to.push(b':');
         write_canonical(value, to);
         to.push(b',');
     }
     to.push(b'}');
+}
+
+/// The members of an object, sorted by name.
+pub(crate) fn sorted_members(members: &Map<String, Value>) -> Vec<(&String, &Value)> {
+    let mut sorted: Vec<_> = members.iter().collect();
+    sort_by_name(&mut sorted);
+    sorted
+}
+
+/// The names of the members of two objects, sorted, each once.
+pub(crate) fn sorted_names<'a>(
+    one: &'a Map<String, Value>,
+    other: &'a Map<String, Value>,
+) -> Vec<&'a String> {
+    let mut members: Vec<_> = one.iter().collect();
+    members.extend(other);
+    sort_by_name(&mut members);
+    members.dedup_by_key(|(name, _)| *name);
+    members.into_iter().map(|(name, _)| name).collect()
+}
+
+fn sort_by_name(members: &mut [(&String, &Value)]) {
+    members.sort_unstable_by_key(|(name, _)| *name);
 }
 
 /// Whether a text means no arguments: an empty text, `null`, or an object without members.

@@ -18,7 +18,6 @@ mod surrogates;
 mod transcript;
 mod vendor;
 
-pub(crate) use self::strict::is_deeper;
 #[doc(hidden)]
 pub use self::{
     arguments::same,
@@ -45,6 +44,10 @@ pub use self::{
     result::CUT,
     safe_text::in_line,
     strict::is_strict,
+};
+pub(crate) use self::{
+    arguments::{sorted_members, sorted_names},
+    strict::is_deeper,
 };
 pub use self::{
     safe_text::is_unseen,

@@ -1,6 +1,6 @@
 //! The data about one model, and the table with the program's own entries.
 
-use std::{collections::BTreeMap, fmt};
+use std::fmt;
 
 use super::{Price, find};
 use crate::provider::Effort;
@@ -188,27 +188,36 @@ pub enum Thinking {
 /// individual contracts. Set your own prices if exact costs matter.
 #[derive(Clone, PartialEq)]
 pub struct Models {
-    own: BTreeMap<String, Model>,
+    /// The program's own entries, sorted by name.
+    own: Vec<(String, Model)>,
     listed: bool,
 }
 
 impl Default for Models {
     fn default() -> Self {
-        Self { own: BTreeMap::new(), listed: true }
+        Self { own: Vec::new(), listed: true }
     }
 }
 
 impl Models {
     /// An empty table, which contains only the entries that the program adds.
     pub fn none() -> Self {
-        Self { own: BTreeMap::new(), listed: false }
+        Self { own: Vec::new(), listed: false }
     }
 
     /// Adds the entry for a name, or replaces an earlier entry. A [`Price`] alone is accepted as an entry.
     #[must_use]
     pub fn with(mut self, name: impl Into<String>, model: impl Into<Model>) -> Self {
-        self.own.insert(name.into(), model.into());
+        self.set(name.into(), model.into());
         self
+    }
+
+    fn set(&mut self, name: String, model: Model) {
+        let at = self.own.partition_point(|(other, _)| *other < name);
+        match self.own.get_mut(at).filter(|(other, _)| *other == name) {
+            Some((_, there)) => *there = model,
+            None => self.own.insert(at, (name, model)),
+        }
     }
 
     /// The data about a model at a provider. `provider` is the [`name`](crate::provider::Provider::name) of the

@@ -327,39 +327,38 @@ impl Permissions {
 
     /// Decides whether this call may run, in the order of the table in the documentation of [`Permissions`].
     pub fn decide(&self, call: &ProposedCall<'_>) -> PolicyDecision {
-        self.decide_with(call, std::iter::empty())
+        self.decide_with(call, &[])
     }
 
     /// Decides like [`decide`](Self::decide), with further permissions in `others`: the permissions of the run, and
     /// of the agents and runs above it. Each element pairs permissions with the taint of the conversation, judged by
     /// the data flow policy of these permissions.
     #[doc(hidden)]
-    pub fn decide_with<'s>(
-        &'s self,
+    pub fn decide_with(
+        &self,
         call: &ProposedCall<'_>,
-        others: impl Iterator<Item = (&'s Self, Taint)> + Clone,
+        others: &[(&Self, Taint)],
     ) -> PolicyDecision {
-        let others = others.map(|(other, taint)| (other, call.with_taint(taint)));
-        let sides = std::iter::once((self, *call)).chain(others);
-        let allows_all = sides.clone().any(|(side, _)| side.allows_all);
+        let allows_all = self.allows_all || others.iter().any(|(other, _)| other.allows_all);
         let (mut allowed, mut asked, mut reasons) = (None, false, Vec::new());
-        let said = sides.flat_map(|(side, call)| {
-            side.rule_outcomes(&call).into_iter().map(|said| (side.allows_all, said))
-        });
-        for (own_allows, (by, verdict, text)) in said {
-            match verdict {
-                RuleDecision::Deny(reason) => return PolicyDecision::Deny { by, reason },
-                RuleDecision::Ask => {
-                    asked = true;
-                    // A review belongs to the tool, so an `allow_all` in any of the permissions approves the call.
-                    let answered = if by == Decider::Review { allows_all } else { own_allows };
-                    let reason = Reason { by, text };
-                    // Each of the permissions repeats the reason of the same review.
-                    if !answered && !reasons.contains(&reason) {
-                        reasons.push(reason);
+        let others = others.iter().map(|(other, taint)| (*other, call.with_taint(*taint)));
+        for (side, call) in std::iter::once((self, *call)).chain(others) {
+            for (by, verdict, text) in side.rule_outcomes(&call) {
+                match verdict {
+                    RuleDecision::Deny(reason) => return PolicyDecision::Deny { by, reason },
+                    RuleDecision::Ask => {
+                        asked = true;
+                        // A review belongs to the tool, so an `allow_all` in any of the permissions approves the call.
+                        let answered =
+                            if by == Decider::Review { allows_all } else { side.allows_all };
+                        let reason = Reason { by, text };
+                        // Each of the permissions repeats the reason of the same review.
+                        if !answered && !reasons.contains(&reason) {
+                            reasons.push(reason);
+                        }
                     }
+                    RuleDecision::Allow => allowed = allowed.or(Some(by)),
                 }
-                RuleDecision::Allow => allowed = allowed.or(Some(by)),
             }
         }
         if !asked && allowed.is_none() && !call.is_agent && !call.effects.needs_nobody() {

@@ -499,7 +499,7 @@ impl Accumulator {
         let up_to = alike.partition_point(|place| *place <= at);
         let first = up_to.saturating_sub(COMPARED);
         let alike = alike.get(first..up_to).unwrap_or_default().to_vec();
-        self.find_repeats(&alike, |place| place == at);
+        self.find_repeats(&alike, &|place| place == at);
     }
 
     /// Finds the repeats among these calls, which must all have the same id and be in order. Returns the repeats for
@@ -507,7 +507,7 @@ impl Accumulator {
     fn find_repeats(
         &mut self,
         alike: &[usize],
-        asked: impl Fn(usize) -> bool,
+        asked: &dyn Fn(usize) -> bool,
     ) -> Vec<(usize, usize)> {
         for at in alike {
             if let Some(AnswerPart { said: PartData::Call(call), .. }) = self.parts.get_mut(*at) {
@@ -561,7 +561,7 @@ impl Accumulator {
     fn drop_repeats(&mut self) {
         let alike = std::mem::take(&mut self.alike);
         for alike in alike.values().filter(|alike| alike.len() > 1) {
-            for (at, earlier) in self.find_repeats(alike, |_| true) {
+            for (at, earlier) in self.find_repeats(alike, &|_| true) {
                 let vendor = self.parts.get(at).and_then(|part| part.vendor.clone());
                 if let Some(repeated) = self.parts.get_mut(earlier) {
                     repeated.vendor = repeated.vendor.take().or(vendor);

@@ -179,13 +179,12 @@ impl BodyDraft {
             self.message = None;
             return;
         }
-        let found = places(message).filter_map(|place| {
-            let text = at(message, place).filter(|text| text.len() >= LONG)?;
+        for place in places(message) {
+            let Some(text) = at(message, place).filter(|text| text.len() >= LONG) else { continue };
             let from = text.as_ptr().addr();
-            Some((from, from + text.len(), place))
-        });
-        self.found.extend(found);
-        self.found.sort_unstable_by_key(|(from, ..)| *from);
+            let before = self.found.partition_point(|(other, ..)| *other < from);
+            self.found.insert(before, (from, from + text.len(), place));
+        }
         self.message = Some(message.clone());
     }
 

@@ -9,7 +9,6 @@ mod search;
 
 use std::{
     borrow::Cow,
-    collections::BTreeSet,
     fmt,
     ops::Range,
     sync::{Arc, OnceLock},
@@ -56,8 +55,8 @@ pub struct Secrets(Option<Arc<KnownForms>>);
 
 #[derive(Clone, Default)]
 struct KnownForms {
-    /// All spellings of all values.
-    forms: BTreeSet<Arc<str>>,
+    /// All spellings of all values, sorted.
+    forms: Vec<Arc<str>>,
     /// The search over all spellings except those in `fresh`.
     settled: GrowingSearch,
     /// The most recently added spellings, which `settled` does not contain yet.
@@ -78,7 +77,7 @@ impl Secrets {
     pub fn with(mut self, value: impl AsRef<str>) -> Self {
         let value = value.as_ref().trim();
         if is_findable(value) {
-            self.add(forms(value).map(Arc::from));
+            self.add(forms(value).map(Arc::from).collect());
         }
         self
     }
@@ -89,19 +88,20 @@ impl Secrets {
         match (&self.0, &others.0) {
             (_, None) => {}
             (None, Some(_)) => self = others.clone(),
-            (Some(_), Some(known)) => self.add(known.forms.iter().cloned()),
+            (Some(_), Some(known)) => self.add(known.forms.clone()),
         }
         self
     }
 
-    fn add(&mut self, forms: impl IntoIterator<Item = Arc<str>>) {
+    fn add(&mut self, forms: Vec<Arc<str>>) {
         let known = Arc::make_mut(self.0.get_or_insert_default());
         if let Some(all) = known.searches.take() {
             known.settled = all;
             known.fresh.clear();
         }
         for form in forms {
-            if known.forms.insert(Arc::clone(&form)) {
+            if let Err(at) = known.forms.binary_search(&form) {
+                known.forms.insert(at, Arc::clone(&form));
                 known.fresh.push(form);
             }
         }

@@ -4,7 +4,7 @@
 use std::{fmt, time::Duration};
 
 use harness_schema::{
-    DerivedSchema, Range, SchemaChecker, ToolSchema, ValueFault, never_read, schema_of, step,
+    DerivedSchema, Range, SchemaChecker, ToolSchema, never_read, schema_of, step,
 };
 use serde_json::{Map, Value};
 
@@ -290,12 +290,17 @@ impl ToolDef {
                 faults.push(misfit.0.below(param.name));
             }
         }
-        // Sort by the order of the parameters. Faults of other arguments come last.
-        let place = |fault: &ValueFault| {
-            named.iter().position(|name| fault.is_of(name)).unwrap_or(named.len())
-        };
-        faults.sort_by_key(place);
-        Err(ToolError::BadArguments(faults.iter().map(ValueFault::line).collect()))
+        // The faults are in the order of the parameters. Faults of other arguments come last.
+        let mut lines = Vec::with_capacity(faults.len());
+        for name in named {
+            for fault in faults.extract_if(.., |fault| fault.is_of(name)) {
+                lines.push(fault.line());
+            }
+        }
+        for fault in faults {
+            lines.push(fault.line());
+        }
+        Err(ToolError::BadArguments(lines))
     }
 
     /// Checks these arguments and returns all their faults. The tool does not run.

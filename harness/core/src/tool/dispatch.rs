@@ -1,6 +1,6 @@
 //! Runs a call and always produces a result for the model: also for a wrong call, an error, a panic and a timeout.
 
-use std::time::Duration;
+use std::{pin::Pin, time::Duration};
 
 use harness_schema::nearest;
 use serde::de::IgnoredAny;
@@ -109,7 +109,20 @@ impl ToolRegistry {
         }
     }
 
-    async fn run(&self, call: &ToolCall, context: &ToolContext) -> Result<ToolResult, Box<Asks>> {
+    /// Boxed, so that its code is in this package only, and not in each package that calls a tool.
+    fn run<'a>(
+        &'a self,
+        call: &'a ToolCall,
+        context: &'a ToolContext,
+    ) -> Pin<Box<dyn Future<Output = Result<ToolResult, Box<Asks>>> + Send + 'a>> {
+        Box::pin(self.run_call(call, context))
+    }
+
+    async fn run_call(
+        &self,
+        call: &ToolCall,
+        context: &ToolContext,
+    ) -> Result<ToolResult, Box<Asks>> {
         let Some(tool) = self.get(call.name()) else {
             return Ok(self.failed(call, self.unknown(call.name()), context).await);
         };

@@ -14,6 +14,7 @@ pub(crate) mod expand;
 mod human_wait;
 mod large_results;
 mod limits;
+mod off_loop;
 mod output;
 mod reconciled;
 mod registry;

@@ -1,7 +1,7 @@
 //! Tool search: if an agent has many tools, the model gets only the tools that it has searched for.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{HashMap, HashSet},
     sync::Arc,
 };
 
@@ -140,7 +140,7 @@ struct IndexedTool {
     description: String,
     arguments: Vec<String>,
     /// The weight of each word in this tool.
-    words: BTreeMap<String, f64>,
+    words: HashMap<String, f64>,
     length: f64,
 }
 
@@ -148,7 +148,7 @@ impl IndexedTool {
     fn of(tool: &Tool) -> Self {
         let schema = tool.input_schema();
         let properties = schema.get("properties").and_then(Value::as_object);
-        let mut words = BTreeMap::new();
+        let mut words = HashMap::new();
         let mut length = 0.0;
         let mut add = |text: &str, weight: f64| {
             for word in words_of(text) {
@@ -218,11 +218,12 @@ impl ToolIndex {
                 score += rare * here * 2.2 / (here + long);
             }
             if score > 0.0 {
-                scored.push((score, tool));
+                let before = scored.partition_point(|(other, _)| *other >= score);
+                scored.insert(before, (score, tool));
+                scored.truncate(most);
             }
         }
-        scored.sort_by(|one, other| other.0.total_cmp(&one.0));
-        scored.into_iter().take(most).map(|(_, tool)| tool).collect()
+        scored.into_iter().map(|(_, tool)| tool).collect()
     }
 
     /// The result of a search, as text for the model.

@@ -13,12 +13,12 @@ use std::{
 use harness_schema::{SchemaChecker, ToolSchema, Unchecked, UnusableSchema, ValueFault};
 use serde_json::{Map, Value};
 use tokio::runtime::Handle;
-use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     ConcurrencyLimit, SideEffects, ToolContext, ToolDef, ToolError, ToolOutput, ToolRegistry,
     expand::call::{DeclaredCall, MethodReceiver, SharedReceiver},
     limits::check_depth,
+    off_loop::off_loop,
     reconciled::{ReconcileFailure, ReconcileFault, ReconcileFuture},
     review::{HandmadeReview, Review},
     state::StateType,
@@ -373,7 +373,7 @@ impl Tool {
 
     /// The tool's name, and the names of all tools of the agent that its calls run.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
-        let below = self.agent.iter().flat_map(|inside| inside.tools.iter());
+        let below = self.agent.as_ref().map(|inside| inside.tools.iter()).unwrap_or_default();
         std::iter::once(self.name()).chain(below.map(String::as_str))
     }
 
@@ -508,8 +508,7 @@ impl Tool {
         }
         let (tool, arguments) = (self.clone(), arguments.clone());
         let Ok(runtime) = Handle::try_current() else { return self.review(&arguments) };
-        let task = runtime.spawn_blocking(move || tool.review(&arguments));
-        AbortOnDropHandle::new(task).await.unwrap_or_else(|_| {
+        off_loop(&runtime, move || tool.review(&arguments)).await.unwrap_or_else(|_| {
             Some(Review::refuse("the program is shutting down, so the call could not be reviewed"))
         })
     }

@@ -1,14 +1,12 @@
 //! Compares two traces: the first fact that differs.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
-    mem,
-};
+use std::{collections::HashMap, mem};
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{CallOfRun, Happened, TraceEvent, WaitsFor};
+use crate::message::sorted_names;
 
 /// The first fact in which two traces differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,12 +116,10 @@ impl ComparedFact {
     /// The kind of the fact, and a line for each member in which it differs from the other fact.
     fn text(&self, other: &Option<Self>) -> String {
         let other = other.as_ref().filter(|other| other.kind() == self.kind());
-        let (mine, others) = (Some(&self.members), other.map(|other| &other.members));
-        let names: BTreeSet<&String> =
-            [mine, others].into_iter().flatten().flat_map(Map::keys).collect();
-        let of = |members: Option<&Map<String, Value>>, name| match members
-            .and_then(|it| it.get(name))
-        {
+        let none = Map::new();
+        let (mine, others) = (&self.members, other.map_or(&none, |other| &other.members));
+        let names = sorted_names(mine, others);
+        let of = |members: &Map<String, Value>, name| match members.get(name) {
             Some(Value::String(text)) => format!("{text:?}"),
             Some(value) => value.to_string(),
             None => String::new(),
@@ -171,17 +167,17 @@ impl<'a> NumberedCalls<'a> {
 #[derive(Default)]
 struct ComparedRun {
     facts: Vec<ComparedFact>,
-    /// The facts about calls since the last fact about no call, each with the number of its call.
+    /// The facts about calls since the last fact about no call, in the order of the calls, each with the number of its
+    /// call.
     open: Vec<(usize, ComparedFact)>,
-    /// The runs of agents in calls, by the number of the call.
-    inside: BTreeMap<usize, Vec<usize>>,
+    /// The runs of agents in calls, each after the number of its call, in the order of these numbers.
+    inside: Vec<(usize, usize)>,
     has_begun: bool,
 }
 
 impl ComparedRun {
-    /// Puts the facts about calls into the order of the calls.
+    /// Moves the facts about calls behind the other facts.
     fn close(&mut self) {
-        self.open.sort_by_key(|(call, _)| *call);
         self.facts.extend(self.open.drain(..).map(|(_, fact)| fact));
     }
 
@@ -215,47 +211,56 @@ impl ComparedRun {
                 | Happened::CallWaits { awaited: WaitsFor::Agent, .. }
         );
         fact.after_agent = after_agent.then_some(number);
-        self.open.push((number, fact));
+        let at = self.open.partition_point(|(call, _)| *call <= number);
+        self.open.insert(at, (number, fact));
     }
+}
+
+/// A run that has facts.
+#[derive(Clone, Copy, Default)]
+struct WholeRun<'a> {
+    /// The runs of a conversation share the numbers of its calls. A call can end in a later run.
+    conversation: Option<&'a str>,
+    caller: Option<&'a CallOfRun>,
+    /// The run that this run only continues.
+    continues: Option<&'a str>,
 }
 
 /// The facts of a trace in the order in which they are compared. The time is linear in the number of events, apart from
 /// sorting.
 fn facts<'a>(events: &'a [TraceEvent]) -> Vec<ComparedFact> {
-    // The runs of a conversation share the numbers of its calls. A call can end in a later run.
-    let mut conversations: HashMap<&str, &str> = HashMap::new();
-    let mut callers: HashMap<&str, &CallOfRun> = HashMap::new();
-    // The run in which the user spoke last, by conversation, and the runs that only continue one.
+    let mut whole: HashMap<&str, WholeRun<'_>> = HashMap::new();
+    // The run in which the user spoke last, by conversation.
     let mut begun: HashMap<(&str, Option<&str>), &str> = HashMap::new();
-    let mut continued: HashMap<&str, &str> = HashMap::new();
-    let mut whole: HashSet<&str> = HashSet::new();
     for event in events {
         match &event.what {
             Happened::RunStarted { conversation, caller, journaled, said, .. } => {
+                let run = whole.entry(&event.run).or_default();
                 let name = conversation.as_deref().unwrap_or(&event.run);
-                conversations.insert(&event.run, name);
+                run.conversation = Some(name);
                 let chat = (name, journaled.as_deref());
                 match (caller, said) {
-                    (Some(caller), _) => _ = callers.insert(&event.run, caller),
+                    (Some(caller), _) => run.caller = Some(caller),
                     (None, Some(_)) => _ = begun.insert(chat, &event.run),
                     (None, None) => {
-                        let first = *begun.entry(chat).or_insert(&event.run);
-                        continued.insert(&event.run, first);
+                        run.continues = Some(*begun.entry(chat).or_insert(&event.run));
                     }
                 }
             }
-            Happened::ModelReplied { .. } | Happened::CallFinished { .. } => {}
-            _ => continue,
+            Happened::ModelReplied { .. } | Happened::CallFinished { .. } => {
+                whole.entry(&event.run).or_default();
+            }
+            _ => {}
         }
-        whole.insert(&event.run);
     }
-    let conversation_of = |run: &'a str| conversations.get(run).copied().unwrap_or(run);
+    let whole_run = |run: &str| whole.get(run).copied().unwrap_or_default();
+    let conversation_of = |run: &'a str| whole_run(run).conversation.unwrap_or(run);
     // What waits is continued in a later run, and is compared as one run. So are all runs of an agent in a call.
-    let place_of = |run: &'a str| match callers.get(run) {
-        Some(CallOfRun { run: outer, call }) => {
+    let place_of = |run: &'a str| match whole_run(run) {
+        WholeRun { caller: Some(CallOfRun { run: outer, call }), .. } => {
             (conversation_of(run), Some((conversation_of(outer), &**call)))
         }
-        None => (continued.get(run).copied().unwrap_or(run), None),
+        WholeRun { continues, .. } => (continues.unwrap_or(run), None),
     };
     let mut calls: HashMap<&str, NumberedCalls<'_>> = HashMap::new();
     let mut runs: Vec<ComparedRun> = Vec::new();
@@ -263,7 +268,7 @@ fn facts<'a>(events: &'a [TraceEvent]) -> Vec<ComparedFact> {
     let mut tops = Vec::new();
     for (at, event) in events.iter().enumerate() {
         // An answer of an inbox is in no run. The run that reads it tells it again.
-        if !whole.contains(&*event.run) {
+        if !whole.contains_key(&*event.run) {
             continue;
         }
         let place = *places.entry(place_of(&event.run)).or_insert(runs.len());
@@ -273,10 +278,11 @@ fn facts<'a>(events: &'a [TraceEvent]) -> Vec<ComparedFact> {
         let begins = matches!(event.what, Happened::RunStarted { .. });
         let run = runs.get_mut(place).filter(|_| begins);
         if run.is_some_and(|run| !mem::replace(&mut run.has_begun, true)) {
-            let outer = callers.get(&*event.run).and_then(|caller| {
+            let outer = whole_run(&event.run).caller.and_then(|caller| {
                 let outer = runs.get_mut(*places.get(&place_of(&caller.run))?)?;
                 let number = calls.get_mut(conversation_of(&caller.run))?.number(&caller.call);
-                outer.inside.entry(number).or_default().push(place);
+                let at = outer.inside.partition_point(|(call, _)| *call <= number);
+                outer.inside.insert(at, (number, place));
                 Some(())
             });
             if outer.is_none() {
@@ -287,7 +293,7 @@ fn facts<'a>(events: &'a [TraceEvent]) -> Vec<ComparedFact> {
             run.add(calls.entry(conversation_of(&event.run)).or_default(), at, &event.what);
         }
     }
-    let mut inside: Vec<BTreeMap<usize, Vec<usize>>> = Vec::new();
+    let mut inside: Vec<Vec<(usize, usize)>> = Vec::new();
     let mut left: Vec<_> = Vec::new();
     for mut run in runs {
         run.close();
@@ -302,18 +308,21 @@ fn facts<'a>(events: &'a [TraceEvent]) -> Vec<ComparedFact> {
             found.extend(fact);
             let Some(mine) = inside.get_mut(run) else { continue };
             for fact in left.get_mut(run).into_iter().flatten() {
-                let Some(below) = fact.after_agent.and_then(|call| mine.remove(&call)) else {
+                let below = fact.after_agent.map_or(0..0, |call| {
+                    let from = mine.partition_point(|(other, _)| *other < call);
+                    from..mine.partition_point(|(other, _)| *other <= call)
+                });
+                if below.is_empty() {
                     found.push(fact);
                     continue;
-                };
+                }
                 // The runs of the agents come first, then this fact, then the rest of its run.
                 stack.push((run, Some(fact)));
-                stack.extend(below.into_iter().rev().map(|run| (run, None)));
+                stack.extend(mine.drain(below).rev().map(|(_, run)| (run, None)));
                 continue 'runs;
             }
             // The agents of calls that this run has left open.
-            let open = mem::take(mine).into_values().rev();
-            stack.extend(open.flat_map(|runs| runs.into_iter().rev()).map(|run| (run, None)));
+            stack.extend(mine.drain(..).rev().map(|(_, run)| (run, None)));
         }
     }
     found

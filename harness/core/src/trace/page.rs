@@ -1,10 +1,9 @@
 //! Traces as an HTML page: the viewer's files, with the recorded events as JSON in them.
 
-use std::collections::BTreeMap;
-
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hmac_sha256::Hash as Sha256;
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 use super::{
     Happened, TraceEvent,
@@ -57,7 +56,7 @@ struct Recording<'a> {
     name: &'a str,
     events: &'a [TraceEvent],
     /// The costs of turns, by the index of the event that ends the turn.
-    costs: BTreeMap<usize, f64>,
+    costs: Map<String, Value>,
 }
 
 impl<'a> Recording<'a> {
@@ -69,8 +68,13 @@ impl<'a> Recording<'a> {
             }
             _ => None,
         };
-        let costs = events.iter().enumerate().filter_map(|(at, event)| Some((at, cost(event)?)));
-        Self { name, events, costs: costs.collect() }
+        let mut costs = Map::new();
+        for (at, event) in events.iter().enumerate() {
+            if let Some(cost) = cost(event) {
+                costs.insert(at.to_string(), cost.into());
+            }
+        }
+        Self { name, events, costs }
     }
 }
 

@@ -1,6 +1,10 @@
 //! Formats a trace as text.
 
-use std::{collections::HashMap, fmt::Write as _, mem};
+use std::{
+    collections::HashMap,
+    fmt::{self, Write as _},
+    mem,
+};
 
 use serde_json::Value;
 
@@ -108,12 +112,19 @@ impl<'a> PrintedCalls<'a> {
         shown.get_or_insert_with(|| format!("{}({})", short(tool), short(arguments)))
     }
 
-    /// Like [`shown`](Self::shown). For a call from another run, the text has `..` in place of the unknown arguments.
-    fn shown_as(&mut self, id: &'a str, tool: &'a str) -> String {
+    /// Writes a line with the text of the call and its arguments.
+    fn write(&mut self, out: &mut String, id: &'a str) {
+        out.push_str("  ");
+        out.push_str(self.shown(id));
+        out.push('\n');
+    }
+
+    /// Like [`write`](Self::write). For a call from another run, the text has `..` in place of the unknown arguments.
+    fn write_as(&mut self, out: &mut String, id: &'a str, tool: &'a str) {
         if self.known.contains_key(id) {
-            self.shown(id).to_owned()
+            self.write(out, id);
         } else {
-            format!("{}(..)", short(tool))
+            out.push_str(&format!("  {}(..)\n", short(tool)));
         }
     }
 
@@ -129,11 +140,7 @@ impl<'a> PrintedCalls<'a> {
     }
 }
 
-fn line<'a>(
-    out: &mut String,
-    event: &'a TraceEvent,
-    known: &mut PrintedCalls<'a>,
-) -> std::fmt::Result {
+fn line<'a>(out: &mut String, event: &'a TraceEvent, known: &mut PrintedCalls<'a>) -> fmt::Result {
     match &event.what {
         Happened::RunStarted { said, .. } => match said {
             Some(said) => writeln!(out, "user -> {}", quoted(said)),
@@ -143,8 +150,8 @@ fn line<'a>(
             writeln!(out, "model -> {}", spoken(text, calls))
         }
         Happened::CallDecided { call, denied: Some(reason), by, .. } => {
-            writeln!(out, "  {}", known.shown(call))?;
-            writeln!(out, "  -> denied: {}", short(reason))?;
+            known.write(out, call);
+            writeln!(out, "  -> denied: {}", Short(reason))?;
             match by {
                 Decider::Nobody => writeln!(
                     out,
@@ -158,7 +165,7 @@ fn line<'a>(
                 Decider::Person { who, .. } => who.as_deref(),
                 _ => None,
             };
-            writeln!(out, "  {}", known.shown(call))?;
+            known.write(out, call);
             writeln!(out, "  -> allowed{}", answered(who, Some(*waited)))
         }
         Happened::CallWaits { call, tool, awaited, question, .. } => {
@@ -168,36 +175,36 @@ fn line<'a>(
                 WaitsFor::Answer => "an answer",
                 WaitsFor::Agent => "its agent, which waits",
             };
-            writeln!(out, "  {}", known.shown_as(call, tool))?;
+            known.write_as(out, call, tool);
             match question {
-                Some(question) => writeln!(out, "  -> waits for {awaited}: {}", short(question)),
+                Some(question) => writeln!(out, "  -> waits for {awaited}: {}", Short(question)),
                 None => writeln!(out, "  -> waits for {awaited}"),
             }
         }
         Happened::CallAnswered { call, tool, answer, who, waited_ms, .. } => {
-            writeln!(out, "  {}", known.shown_as(call, tool))?;
+            known.write_as(out, call, tool);
             let by = answered(who.as_deref(), *waited_ms);
-            writeln!(out, "  -> answered{by}: {}", short(answer))
+            writeln!(out, "  -> answered{by}: {}", Short(answer))
         }
         Happened::CallSettled { call, tool, outcome, text, who, waited_ms, .. } => {
-            writeln!(out, "  {}", known.shown_as(call, tool))?;
+            known.write_as(out, call, tool);
             let by = answered(who.as_deref(), *waited_ms);
-            writeln!(out, "  -> settled{by}: {}{}", became(*outcome), short(text))
+            writeln!(out, "  -> settled{by}: {}{}", became(*outcome), Short(text))
         }
         Happened::CallCleared { call, tool } => {
-            writeln!(out, "  {}", known.shown_as(call, tool))?;
+            known.write_as(out, call, tool);
             writeln!(out, "  -> nothing of it has happened: it runs")
         }
         Happened::CallUndecided { call, tool } => {
-            writeln!(out, "  {}", known.shown_as(call, tool))?;
+            known.write_as(out, call, tool);
             writeln!(out, "  -> is decided anew")
         }
         Happened::GrantRevoked { scope, .. } => {
-            writeln!(out, "no longer always allowed: {}", short(scope))
+            writeln!(out, "no longer always allowed: {}", Short(scope))
         }
         Happened::ReconcileFailed { call, tool, error, .. } => {
-            writeln!(out, "  {}", known.shown_as(call, tool))?;
-            writeln!(out, "  -> its tool could not find out what became of it: {}", short(error))
+            known.write_as(out, call, tool);
+            writeln!(out, "  -> its tool could not find out what became of it: {}", Short(error))
         }
         Happened::Reopened { in_doubt, runs_again } => {
             let (in_doubt, again) = (in_doubt.len(), runs_again.len());
@@ -207,11 +214,11 @@ fn line<'a>(
             )
         }
         Happened::Forked { from, facts } => {
-            writeln!(out, "forked from {} with {facts} facts", short(from))
+            writeln!(out, "forked from {} with {facts} facts", Short(from))
         }
         Happened::Hold { conversation, outcome, error, .. } => {
-            let error = error.as_deref().map(short).unwrap_or_default();
-            let conversation = short(conversation);
+            let error = Short(error.as_deref().unwrap_or_default());
+            let conversation = Short(conversation);
             match outcome {
                 HoldOutcome::Taken => Ok(()),
                 HoldOutcome::Busy => writeln!(out, "{conversation} is open elsewhere"),
@@ -221,7 +228,7 @@ fn line<'a>(
             }
         }
         Happened::Appended { facts, outcome, error, .. } => {
-            let error = error.as_deref().map(short).unwrap_or_default();
+            let error = Short(error.as_deref().unwrap_or_default());
             match outcome {
                 AppendOutcome::Written | AppendOutcome::ReadBack => Ok(()),
                 AppendOutcome::Conflict | AppendOutcome::Failed => {
@@ -232,18 +239,18 @@ fn line<'a>(
                 }
             }
         }
-        Happened::Steered { text } => writeln!(out, "the user: {}", short(text)),
+        Happened::Steered { text } => writeln!(out, "the user: {}", Short(text)),
         Happened::AnswerAccepted {} => writeln!(out, "the answer is accepted"),
         Happened::AnswerRejected { by: _, faults, again } => {
             let what = if *again { "the model answers anew" } else { "no try is left" };
-            writeln!(out, "the answer is not accepted, {what}: {}", short(&faults.join("; ")))
+            writeln!(out, "the answer is not accepted, {what}: {}", Short(&faults.join("; ")))
         }
         Happened::ToolsFound { call: _, tools } => {
             writeln!(
                 out,
                 "the model is told of {} more tools: {}",
                 tools.len(),
-                short(&tools.join(", "))
+                Short(&tools.join(", "))
             )
         }
         Happened::ContextCleared { results, arguments, before, after } => {
@@ -256,19 +263,19 @@ fn line<'a>(
         Happened::ContextCompacted { messages, text, vendor, before, after, .. } => {
             let by = if *vendor { " by the vendor" } else { "" };
             writeln!(out, "{messages} messages are summed up{by}: {before} tokens, now {after}")?;
-            writeln!(out, "  {}", short(text))
+            writeln!(out, "  {}", Short(text))
         }
         Happened::CompactionFailed { cause, .. } => {
-            writeln!(out, "the conversation could not be summed up: {}", short(cause))
+            writeln!(out, "the conversation could not be summed up: {}", Short(cause))
         }
         Happened::VendorSummaryRefused { cause } => {
-            writeln!(out, "the vendor has refused its own summary: {}", short(cause))
+            writeln!(out, "the vendor has refused its own summary: {}", Short(cause))
         }
         Happened::ContextOverflowed { window, .. } => match window {
             Some(window) => writeln!(out, "the request did not fit into {window} tokens"),
             None => writeln!(out, "the request did not fit into the window of the model"),
         },
-        Happened::ContextPinned { text } => writeln!(out, "pinned: {}", short(text)),
+        Happened::ContextPinned { text } => writeln!(out, "pinned: {}", Short(text)),
         Happened::PrefixChanged { change, appended, left_out, refusal } => {
             let how = match (appended, refusal, change.is_empty()) {
                 (true, ..) => "sent behind the messages so far",
@@ -282,48 +289,48 @@ fn line<'a>(
                 (false, None, false) => "changed",
             };
             let change =
-                if change.is_empty() { String::new() } else { format!(": {}", short(change)) };
+                if change.is_empty() { String::new() } else { format!(": {}", Short(change)) };
             writeln!(out, "{how}{change} (messages whose reasoning is left out: {left_out})")
         }
         Happened::CallEnded { call, text, .. } => {
             writeln!(out, "  {call} has ended after it was stopped")?;
-            writeln!(out, "  -> {}", short(text))
+            writeln!(out, "  -> {}", Short(text))
         }
         Happened::CallFinished { call, outcome, text, files, ran_us } => {
-            writeln!(out, "  {}", known.shown(call))?;
+            known.write(out, call);
             let outcome = became(*outcome);
             let files: String =
-                files.iter().map(|file| format!(" and a {}", short(file))).collect();
+                files.iter().map(|file| format!(" and a {}", Short(file))).collect();
             let mut notes: Vec<String> = ran_us.iter().map(|us| time(*us)).collect();
             notes.extend(known.lead(call).map(|us| format!("began {} early", time(us))));
             let notes =
                 if notes.is_empty() { String::new() } else { format!(" ({})", notes.join(", ")) };
-            writeln!(out, "  -> {outcome}{}{files}{notes}", short(text))
+            writeln!(out, "  -> {outcome}{}{files}{notes}", Short(text))
         }
         Happened::CallDropped { call } => {
             writeln!(out, "  {}(..) began early and was dropped", known.tool(call))
         }
         Happened::CallQueued { tool, .. } => writeln!(out, "  .. {tool} waits for its turn"),
-        Happened::CallProgressed { message, .. } => writeln!(out, "  .. {}", short(message)),
+        Happened::CallProgressed { message, .. } => writeln!(out, "  .. {}", Short(message)),
         Happened::Retried { attempt, of, wait_us, cause } => {
-            writeln!(out, "retrying in {} ({attempt} of {of}): {}", time(*wait_us), short(cause))
+            writeln!(out, "retrying in {} ({attempt} of {of}): {}", time(*wait_us), Short(cause))
         }
         Happened::FellBack { from, to, cause } => {
-            writeln!(out, "{} is down, asking {}: {}", short(from), short(to), short(cause))
+            writeln!(out, "{} is down, asking {}: {}", Short(from), Short(to), Short(cause))
         }
         Happened::ParameterDropped { parameter, cause } => {
             writeln!(
                 out,
                 "the server refuses `{}`, sent without: {}",
-                short(parameter),
-                short(cause)
+                Short(parameter),
+                Short(cause)
             )
         }
         Happened::Discarded { cause } => {
-            writeln!(out, "the answer begins again: {}", short(cause))
+            writeln!(out, "the answer begins again: {}", Short(cause))
         }
         Happened::LimitNear { detail, .. } | Happened::LimitUnknown { detail, .. } => {
-            writeln!(out, "warning: {}", short(detail))
+            writeln!(out, "warning: {}", Short(detail))
         }
         Happened::Interrupted { cause, text, calls, .. } => {
             if !text.is_empty() || !calls.is_empty() {
@@ -332,17 +339,17 @@ fn line<'a>(
             match cause {
                 InterruptCause::Program => writeln!(out, "stopped by the program"),
                 InterruptCause::Limit { limit, scope: LimitScope::Run, detail } => {
-                    writeln!(out, "stopped by the limit of {limit}: {}", short(detail))
+                    writeln!(out, "stopped by the limit of {limit}: {}", Short(detail))
                 }
                 InterruptCause::Limit { limit, scope, detail } => {
                     writeln!(
                         out,
                         "stopped by the limit of {limit} of the {scope}: {}",
-                        short(detail)
+                        Short(detail)
                     )
                 }
                 InterruptCause::Denial { .. } => writeln!(out, "stopped by a denial"),
-                InterruptCause::Failure { error, .. } => writeln!(out, "failed: {}", short(error)),
+                InterruptCause::Failure { error, .. } => writeln!(out, "failed: {}", Short(error)),
             }
         }
         Happened::LinesLost { lines } => {
@@ -400,6 +407,15 @@ fn time(us: u64) -> String {
 
 fn quoted(text: &str) -> String {
     format!("\"{}\"", short(text))
+}
+
+/// Displays a text as [`short`] returns it.
+struct Short<'a>(&'a str);
+
+impl fmt::Display for Short<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&short(self.0))
+    }
 }
 
 /// The text on one line, cut to [`SHOWN`] characters. JSON is written without spaces.

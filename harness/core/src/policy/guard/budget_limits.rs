@@ -35,8 +35,11 @@ pub(super) struct NoticedLimit {
 
 impl BudgetChain {
     pub(super) fn new(nodes: Vec<Arc<BudgetNode>>) -> Self {
-        let mut by_id: Vec<usize> = (0..nodes.len()).collect();
-        by_id.sort_unstable_by_key(|at| nodes.get(*at).map(|node| node.id));
+        let id = |at: usize| nodes.get(at).map(|node| node.id);
+        let mut by_id = Vec::with_capacity(nodes.len());
+        for at in 0..nodes.len() {
+            by_id.insert(by_id.partition_point(|other| id(*other) < id(at)), at);
+        }
         Self { nodes, by_id }
     }
 

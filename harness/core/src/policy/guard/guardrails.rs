@@ -1,6 +1,6 @@
 //! The setting of a run's guardrails.
 
-use std::{collections::HashSet, time::Duration};
+use std::{collections::BTreeSet, time::Duration};
 
 use crate::journal::RecordedLimits;
 
@@ -39,7 +39,7 @@ pub struct Guardrails {
     pub(super) failed_calls: Option<u32>,
     pub(super) repetitions: Option<u32>,
     pub(super) repeated_calls: Option<u32>,
-    pub(super) polling: HashSet<String>,
+    pub(super) polling: BTreeSet<String>,
     pub(super) agents: Option<u32>,
     pub(super) agent_depth: Option<u32>,
 }
@@ -53,7 +53,7 @@ impl Default for Guardrails {
             failed_calls: Some(10),
             repetitions: Some(3),
             repeated_calls: Some(10),
-            polling: HashSet::new(),
+            polling: BTreeSet::new(),
             agents: Some(64),
             agent_depth: Some(8),
         }
@@ -72,7 +72,7 @@ impl Guardrails {
             failed_calls: None,
             repetitions: None,
             repeated_calls: None,
-            polling: HashSet::new(),
+            polling: BTreeSet::new(),
             agents: None,
             agent_depth: None,
         }
@@ -182,7 +182,7 @@ impl Guardrails {
             failed_calls: *failed_calls,
             repetitions: *repetitions,
             repeated_calls: *repeated_calls,
-            polling: polling.iter().cloned().collect(),
+            polling: polling.clone(),
             ..RecordedLimits::default()
         }
     }
@@ -197,7 +197,7 @@ impl Guardrails {
             failed_calls: limits.failed_calls,
             repetitions: limits.repetitions,
             repeated_calls: limits.repeated_calls,
-            polling: limits.polling.iter().cloned().collect(),
+            polling: limits.polling.clone(),
             // The facts do not record these settings. The library reads them from the agent in this process.
             ..Self::default()
         }

@@ -9,7 +9,7 @@ use std::{
 use serde_json::Value;
 
 use crate::{
-    message::{CallOutcome, ToolCall, ToolContent, ToolResult, are_none},
+    message::{CallOutcome, ToolCall, ToolContent, ToolResult, are_none, sorted_members},
     tool::{COPIED, NOT_KEPT, READ_RESULT},
 };
 
@@ -224,10 +224,8 @@ fn of_call(call: &ToolCall) -> u64 {
 fn hash_value(value: &Value, hasher: &mut DefaultHasher) {
     match value {
         Value::Object(members) => {
-            let mut members: Vec<_> = members.iter().collect();
-            members.sort_unstable_by_key(|(name, _)| *name);
             members.len().hash(hasher);
-            for (name, value) in members {
+            for (name, value) in sorted_members(members) {
                 name.hash(hasher);
                 hash_value(value, hasher);
             }

@@ -1,9 +1,6 @@
 //! Amounts of spending: a charge for each fact that costs something, and sums of charges.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::HashMap, sync::Arc};
 
 use super::BudgetUsage;
 use crate::{
@@ -137,12 +134,18 @@ pub fn unknown_spent(why: &str) -> CallSpent {
 #[derive(Debug, Default)]
 #[doc(hidden)]
 pub struct AgentSums {
-    /// The amounts that facts state for agents whose conversations the journal keeps.
-    said: BTreeMap<String, CallSpent>,
-    untold: BTreeMap<String, CallSpent>,
-    /// The calls with agents whose conversations are in no journal. A fact that states the spending of these agents
-    /// removes the call.
-    unkept: BTreeSet<String>,
+    calls: HashMap<String, AgentsOfCall>,
+}
+
+/// What the agents of one open call have spent.
+#[derive(Debug, Default)]
+struct AgentsOfCall {
+    /// The amount that facts state for agents whose conversations the journal keeps.
+    said: Option<Box<CallSpent>>,
+    untold: Option<Box<CallSpent>>,
+    /// Whether the call has agents whose conversations are in no journal, and no fact states the spending of these
+    /// agents yet.
+    unkept: bool,
 }
 
 impl AgentSums {
@@ -150,47 +153,47 @@ impl AgentSums {
     pub fn apply(&mut self, fact: &Fact) {
         match fact {
             Fact::CallFinished { result, .. } | Fact::CallSettled { result, .. } => {
-                self.said.remove(result.call_id());
-                self.untold.remove(result.call_id());
-                self.unkept.remove(result.call_id());
+                self.calls.remove(result.call_id());
             }
-            Fact::UnkeptAgentStarted { call } => {
-                self.unkept.insert(call.clone());
-            }
+            Fact::UnkeptAgentStarted { call } => self.of(call).unkept = true,
             Fact::CallWaits { call, wait } => self.states(call, wait.spent.as_deref()),
             Fact::CallCleared { call, spent: Some(spent) } => self.states(call, Some(spent)),
             _ => {}
         }
     }
 
+    fn of(&mut self, call: &str) -> &mut AgentsOfCall {
+        self.calls.entry(call.to_owned()).or_default()
+    }
+
     /// Records the amount that a fact states for a call that is still open.
     fn states(&mut self, call: &str, spent: Option<&CallSpent>) {
-        self.unkept.remove(call);
+        let agents = self.of(call);
+        agents.unkept = false;
         let Some(spent) = spent else { return };
-        self.untold.remove(call);
-        let all = self.said.get(call).into_iter().chain(spent.kept.as_deref());
-        if let Some(sum) = rest_of(all, &CallSpent::default()) {
-            self.said.insert(call.to_owned(), *sum);
+        agents.untold = None;
+        if let Some(sum) = sum_of([agents.said.as_deref(), spent.kept.as_deref()]) {
+            agents.said = Some(sum);
         }
     }
 
     /// Whether a call has agents whose conversations are in no journal, and no fact states the spending of
     /// these agents yet.
     pub fn has_unkept_agents(&self, call: &str) -> bool {
-        self.unkept.contains(call)
+        self.calls.get(call).is_some_and(|agents| agents.unkept)
     }
 
     /// The amounts that are already counted for a call's agents with conversations in the journal. The caller
     /// reads these conversations again, and then subtracts these amounts.
     pub fn counted(&self, call: &str) -> CallSpent {
-        let untold = self.untold.get(call).and_then(|untold| untold.kept.as_deref());
-        let all = self.said.get(call).into_iter().chain(untold);
-        rest_of(all, &CallSpent::default()).map(|sum| *sum).unwrap_or_default()
+        let Some(agents) = self.calls.get(call) else { return CallSpent::default() };
+        let untold = agents.untold.as_ref().and_then(|untold| untold.kept.as_deref());
+        sum_of([agents.said.as_deref(), untold]).map(|sum| *sum).unwrap_or_default()
     }
 
     /// Records an amount that agents spent in an ended process and that no fact states yet.
     pub fn add_unstated(&mut self, call: &str, spent: CallSpent) {
-        self.untold.insert(call.to_owned(), spent);
+        self.of(call).untold = Some(Box::new(spent));
     }
 
     /// The amount that the next fact of a call has to state for its agents. `here` is the amount that the agents have
@@ -200,9 +203,14 @@ impl AgentSums {
         call: &str,
         here: Option<Box<CallSpent>>,
     ) -> Option<Box<CallSpent>> {
-        let all = self.untold.get(call).into_iter().chain(here.as_deref());
-        rest_of(all, &CallSpent::default())
+        let untold = self.calls.get(call).and_then(|agents| agents.untold.as_deref());
+        sum_of([untold, here.as_deref()])
     }
+}
+
+/// The sum of these amounts. `None` if it is nothing.
+fn sum_of(amounts: [Option<&CallSpent>; 2]) -> Option<Box<CallSpent>> {
+    rest_of(amounts.into_iter().flatten(), &CallSpent::default())
 }
 
 /// The sum of all amounts in `whole`, minus `part`. `None` if nothing is left.

@@ -11,13 +11,12 @@ use std::{
 
 use serde_json::{Map, Value};
 use tokio::runtime::Handle;
-use tokio_util::task::AbortOnDropHandle;
 
 use super::{declared::TypedParam, param::ParamOrigin};
 use crate::{
     tool::{
         ReconcileFuture, ToolContext, ToolDef, ToolError, ToolFuture, ToolOutput,
-        detached_threads::ToolThread,
+        detached_threads::ToolThread, off_loop::off_loop,
     },
     unwind::caught,
 };
@@ -135,7 +134,7 @@ fn on_thread_for_blocking(
         let Ok(runtime) = Handle::try_current() else { return run() };
         let left = ListedOnDrop(thread.clone());
         // If this future is dropped, a function that has not started yet never starts.
-        let task = AbortOnDropHandle::new(runtime.spawn_blocking(move || {
+        let ended = off_loop(&runtime, move || {
             if thread.as_ref().is_some_and(|thread| !thread.begin()) {
                 return Ok(Err(ToolError::new(CLOSING)));
             }
@@ -144,8 +143,8 @@ fn on_thread_for_blocking(
                 thread.ended(&ended);
             }
             ended
-        }));
-        let ended = task.await;
+        })
+        .await;
         drop(left);
         match ended {
             Ok(Ok(ended)) => ended,

@@ -9,13 +9,12 @@ use std::{
 
 use futures_util::FutureExt as _;
 use tokio::runtime::Handle;
-use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     call::{CanBeSent, CannotBeSent},
     returned::IntoToolOutput,
 };
-use crate::tool::{ReconcileFuture, Reconciled, ToolError};
+use crate::tool::{ReconcileFuture, Reconciled, ToolError, off_loop::off_loop};
 
 /// A function that `#[tool(reconcile = ..)]` can name. `Args` are the parameter types of the tool's function. `Form`
 /// marks the return type, and is inferred.
@@ -172,8 +171,7 @@ impl ExecutionMode for BlockingExecution {
         Box::pin(async move {
             let Ok(runtime) = Handle::try_current() else { return found.await };
             // This future runs the function, and never waits.
-            let task = runtime.spawn_blocking(move || found.now_or_never());
-            match AbortOnDropHandle::new(task).await {
+            match off_loop(&runtime, move || found.now_or_never()).await {
                 Ok(Some(found)) => found,
                 Ok(None) | Err(_) => Err(ToolError::new(CLOSING)),
             }

@@ -6,10 +6,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use tokio::runtime::Handle;
+
 use super::{CHUNK, LargeResults, SpillChecksum, SpillWriter};
 use crate::{
     secret::{SecretFilter, Secrets},
-    tool::truncate::gap,
+    tool::{off_loop::off_loop, truncate::gap},
 };
 
 /// The number of bytes of a file in which secrets are searched for at a time.
@@ -25,12 +27,14 @@ pub(in crate::tool) async fn read_file(
     spills: Option<&LargeResults>,
 ) -> Result<(String, Option<String>), String> {
     let failed = |err: io::Error| format!("the file `{}` cannot be read: {err}", path.display());
-    let opened = path.to_owned();
-    let (mut file, has_size) = off_loop(move || open(opened)).await.map_err(failed)?;
+    let (opened, runtime) = (path.to_owned(), Handle::current());
+    let (mut file, has_size) =
+        off_loop(&runtime, move || open(opened)).await.flatten().map_err(failed)?;
     let mut cleaner = SecretFilter::new(secrets.clone(), SEARCHED);
     let mut taken = HeadAndTail::new(limit, spills);
     loop {
-        let (left, piece) = off_loop(move || piece(file)).await.map_err(failed)?;
+        let (left, piece) =
+            off_loop(&runtime, move || piece(file)).await.flatten().map_err(failed)?;
         file = left;
         if piece.is_empty() {
             break;
@@ -46,12 +50,6 @@ pub(in crate::tool) async fn read_file(
     // writing.
     taken.push(&cleaner.finish_cut()).await;
     Ok(taken.finish().await)
-}
-
-async fn off_loop<T: Send + 'static>(
-    work: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> io::Result<T> {
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|err| Err(io::Error::other(err)))
 }
 
 /// The maximum size, in bytes, of a file for which the system reports no size.

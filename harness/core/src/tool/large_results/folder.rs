@@ -7,10 +7,18 @@ use std::{
     path::{Path, PathBuf},
 };
 
+<<<<<<< HEAD
 use hmac_sha256::Hash as Sha256;
+=======
+use sha2::{Digest as _, Sha256};
+use tokio::runtime::Handle;
+>>>>>>> lean3
 
 use super::{CHUNK, SpillFuture, SpillStore, is_name};
-use crate::error::{Error, ErrorKind};
+use crate::{
+    error::{Error, ErrorKind},
+    tool::off_loop::off_loop,
+};
 
 /// The folder of one conversation. The folder is created when the first result is kept.
 #[doc(hidden)]
@@ -57,9 +65,8 @@ impl SpillFolder {
         work: impl FnOnce(&Path, &Path) -> io::Result<T> + Send + 'static,
     ) -> Result<T, Error> {
         let (folder, file) = (self.0.clone(), self.0.join(name).with_extension("txt"));
-        let done = tokio::task::spawn_blocking(move || work(&folder, &file)).await;
-        let done = done.unwrap_or_else(|err| Err(io::Error::other(err)));
-        done.map_err(|err| {
+        let done = off_loop(&Handle::current(), move || work(&folder, &file)).await;
+        done.flatten().map_err(|err| {
             // The text does not contain the name of the file, because the name is different for each result.
             Error::new(ErrorKind::Journal, format!("the file for it: {err}")).with_source(err)
         })

@@ -1,6 +1,6 @@
 //! The tool `read_result`, with which a model reads the rest of a result that was cut.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::{
     call_of, is_name,
@@ -21,29 +21,32 @@ const DESCRIPTION: &str = "Reads what was cut of a result of this conversation, 
 /// The number of bytes that are reserved for the line above the text.
 const SAID: usize = 200;
 
+/// A text, because the code of a large `json!` is long.
+const SCHEMA: &str = r#"{
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "description": "The name in the note, such as r-0123456789abcdef"},
+        "line": {"type": "integer", "minimum": 1, "description": "The first line to read, from 1 on"},
+        "lines": {
+            "type": "integer", "minimum": 1,
+            "description": "How many lines to read; as many as there is room for unless set"
+        },
+        "byte": {"type": "integer", "minimum": 0, "description": "The first byte to read, from 0 on"},
+        "bytes": {
+            "type": "integer", "minimum": 1,
+            "description": "How many bytes to read; as many as there is room for unless set"
+        },
+        "search": {
+            "type": "string", "minLength": 1, "maxLength": 1000,
+            "description": "The exact text to look for; each hit is listed with its line and byte"
+        }
+    },
+    "required": ["name"]
+}"#;
+
 /// Creates the tool `read_result`, which reads only results and arguments of the call's own conversation.
 pub(crate) fn read_result() -> Tool {
-    let schema = json!({
-        "type": "object",
-        "properties": {
-            "name": {"type": "string", "description": "The name in the note, such as r-0123456789abcdef"},
-            "line": {"type": "integer", "minimum": 1, "description": "The first line to read, from 1 on"},
-            "lines": {
-                "type": "integer", "minimum": 1,
-                "description": "How many lines to read; as many as there is room for unless set",
-            },
-            "byte": {"type": "integer", "minimum": 0, "description": "The first byte to read, from 0 on"},
-            "bytes": {
-                "type": "integer", "minimum": 1,
-                "description": "How many bytes to read; as many as there is room for unless set",
-            },
-            "search": {
-                "type": "string", "minLength": 1, "maxLength": 1000,
-                "description": "The exact text to look for; each hit is listed with its line and byte",
-            },
-        },
-        "required": ["name"],
-    });
+    let schema = serde_json::from_str(SCHEMA).unwrap_or_default();
     let effects = SideEffects::of(&[SideEffect::Read]);
     Tool::new(READ_RESULT, DESCRIPTION, schema, effects, |context, arguments| {
         Box::pin(async move { answer(&context, &arguments).await })
