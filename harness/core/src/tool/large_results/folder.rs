@@ -7,12 +7,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-<<<<<<< HEAD
 use hmac_sha256::Hash as Sha256;
-=======
-use sha2::{Digest as _, Sha256};
 use tokio::runtime::Handle;
->>>>>>> lean3
 
 use super::{CHUNK, SpillFuture, SpillStore, is_name};
 use crate::{
