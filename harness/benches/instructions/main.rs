@@ -9,7 +9,7 @@
 //! name selects the cases whose names contain it. Without valgrind, or with another toolchain, the command compares
 //! nothing and prints a note.
 //!
-//! The cases in `rest` are not instructions, but the bytes that a conversation holds.
+//! The cases in `rest` are not instructions, but the bytes that a conversation holds, and the bytes of machine code.
 //!
 //! The command then checks the cases in `growth`, with any toolchain: the cost at twice the size must be at most a bit
 //! more than twice the cost.
@@ -266,8 +266,11 @@ fn in_place(wanted: Option<&str>) -> Vec<String> {
     more
 }
 
-/// The bytes that each conversation of a case holds, in the place of instructions.
+/// The bytes that each conversation of a case holds, or those of the code, in the place of instructions.
 fn bytes_of_each(case: &str) -> Figures {
+    if case == rest::CODE {
+        return Figures { instructions: rest::code_bytes(), allocations: 0 };
+    }
     let sized = [1, 2].map(|times| format!("{case}/{}", times * rest::CONVERSATIONS));
     let [(_, one), (_, two)] = at_once([&sized[0], &sized[1]], |case| memory(case));
     Figures { instructions: two.saturating_sub(one) / rest::CONVERSATIONS, allocations: 0 }

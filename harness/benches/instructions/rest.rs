@@ -1,9 +1,10 @@
 //! The memory of conversations that rest: bytes for each, which do not depend on the load of the machine. The bytes
-//! of the messages count too, and are the same in each measurement.
+//! of the messages count too, and are the same in each measurement. And the size of this program's machine code.
 
 use std::{
+    env,
     mem::forget,
-    process::exit,
+    process::{Command, exit},
     task::{Context, Poll, Waker},
 };
 
@@ -17,7 +18,11 @@ use serde_json::json;
 
 use crate::{encode_pieces, runtime};
 
-pub(crate) const CASES: &[&str] = &["rest/answered", "rest/called", "rest/held", "rest/closed"];
+pub(crate) const CASES: &[&str] =
+    &["rest/answered", "rest/called", "rest/held", "rest/closed", CODE];
+
+/// The bytes of this program's machine code, which grow with what a program costs to build.
+pub(crate) const CODE: &str = "code";
 
 /// The number of conversations. Each case is measured with this number and with twice as many, and the difference
 /// counts.
@@ -58,6 +63,16 @@ impl Provider for Answers {
         events.push(StreamEvent::Completed { stop, usage: Box::default() });
         stream::iter(events).map(Ok).boxed()
     }
+}
+
+pub(crate) fn code_bytes() -> u64 {
+    let executable = env::current_exe().expect("the path of this program");
+    let sections = Command::new("size").arg("-A").arg(executable).output();
+    let sections = String::from_utf8(sections.expect("`size` of binutils runs").stdout);
+    let sections = sections.expect("the names and sizes of sections");
+    let text = sections.lines().find_map(|line| line.strip_prefix(".text "));
+    let bytes = text.and_then(|text| text.split_whitespace().next()).expect("the section .text");
+    bytes.parse().expect("a number")
 }
 
 /// Begins this number of conversations, and ends the process while they are in memory.

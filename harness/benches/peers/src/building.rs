@@ -16,6 +16,14 @@ use crate::{
 const PROGRAMS: &[(&str, &str, &str)] = &[
     ("harness", "harness", "harness = { path = \"HERE\" }"),
     ("harness_tool", "harness, with a tool", "harness = { path = \"HERE\" }"),
+    // The floor: the packages that `harness` uses for a request, with the same features.
+    (
+        "by_hand",
+        FLOOR,
+        "reqwest = { version = \"0.13\", default-features = false, features = [\"rustls-no-provider\", \"system-proxy\"] }\n\
+         rustls = { version = \"0.23\", default-features = false, features = [\"ring\", \"std\", \"tls12\"] }\n\
+         serde_json = \"1\"",
+    ),
     ("rig", "rig 0.46", "rig = \"=0.46.0\""),
     ("genai", "genai 0.7", "genai = \"=0.7.2\""),
     (
@@ -30,6 +38,9 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
     ),
     ("aisdk", "aisdk 0.5", "aisdk = { version = \"=0.5.2\", features = [\"openai\"] }"),
 ];
+
+/// The program that uses no library for models.
+pub const FLOOR: &str = "reqwest, by hand";
 
 /// The number of builds from scratch (`BUILDS`), and of builds after a change (`REBUILDS`). The
 /// medians count. The release build takes longest and runs once.

@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use crate::{
+    building::FLOOR,
     figures::{Figure, Figures, MeasuredAt, value},
     tables::number,
 };
@@ -94,12 +95,12 @@ const ROWS: &[Row] = &[
         "curl",
     ),
     ("a turn of 20 calls over a link of 25 ms: ms", "slow_link", "chat", "ms", US, ""),
-    ("a first program: packages", "build", "hello", "packages", US, ""),
-    ("its first debug build: CPU s", "build", "hello", "debug CPU s", US, ""),
-    ("from nothing to a program that runs: s", "build", "hello", "debug s", US, ""),
-    ("its release build: CPU s", "build", "hello", "release CPU s", US, ""),
-    ("built again after a change: CPU s", "build", "hello", "incremental CPU s", US, ""),
-    ("its stripped binary: MB", "build", "hello", "stripped MB", US, ""),
+    ("a first program: packages", "build", "hello", "packages", US, FLOOR),
+    ("its first debug build: CPU s", "build", "hello", "debug CPU s", US, FLOOR),
+    ("from nothing to a program that runs: s", "build", "hello", "debug s", US, FLOOR),
+    ("its release build: CPU s", "build", "hello", "release CPU s", US, FLOOR),
+    ("built again after a change: CPU s", "build", "hello", "incremental CPU s", US, FLOOR),
+    ("its stripped binary: MB", "build", "hello", "stripped MB", US, FLOOR),
     ("each of 200 tools: check, CPU ms", "macros", "tools", "check ms a tool", US, ""),
     ("the same: debug build", "macros", "tools", "build ms a tool", US, ""),
 ];

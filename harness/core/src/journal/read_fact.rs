@@ -317,8 +317,57 @@ common_facts! {
 
 #[cfg(test)]
 mod tests {
+    use serde::de::DeserializeOwned;
+    use serde_json::json;
+
     use super::{Members, read_common, read_fact};
-    use crate::journal::Fact;
+    use crate::journal::{Awaited, Decider, Decision, Fact, InterruptCause};
+
+    /// The words by which the source of an enum names its variants.
+    fn variants(source: &str, name: &str) -> Vec<String> {
+        let begin = format!("pub enum {name} {{\n");
+        let body = source.split_once(&begin).unwrap().1.split_once("\n}").unwrap().0;
+        let (mut words, mut renamed) = (Vec::new(), None);
+        for line in body.lines().filter_map(|line| line.strip_prefix("    ")) {
+            if let Some((_, rest)) = line.split_once("#[serde(rename = \"") {
+                renamed = rest.split('"').next().map(str::to_owned);
+            } else if line.starts_with(char::is_uppercase) {
+                let mut word = String::new();
+                for letter in line.chars().take_while(|letter| letter.is_alphanumeric()) {
+                    if letter.is_uppercase() && !word.is_empty() {
+                        word.push('_');
+                    }
+                    word.extend(letter.to_lowercase());
+                }
+                words.push(renamed.take().unwrap_or(word));
+            }
+        }
+        words
+    }
+
+    /// Checks that the reader of an enum knows each variant, and that its error names all of them.
+    fn check_words<T: DeserializeOwned>(source: &str, name: &str, tag: &str) {
+        let words = variants(source, name);
+        assert!(words.len() > 1, "{name}");
+        for word in &words {
+            let read = serde_json::from_value::<T>(json!({tag: word}));
+            let error = read.err().map(|error| error.to_string()).unwrap_or_default();
+            assert!(!error.contains("unknown variant"), "{name}: {error}");
+        }
+        let error = serde_json::from_value::<T>(json!({tag: "?"})).err().unwrap().to_string();
+        let listed: Vec<&str> = error.split('`').skip(3).step_by(2).collect();
+        assert_eq!(listed, words, "{name}: {error}");
+    }
+
+    #[test]
+    fn each_variant_has_a_reader() {
+        let (facts, decisions) = (include_str!("fact.rs"), include_str!("decision.rs"));
+        check_words::<Fact>(facts, "Fact", "fact");
+        check_words::<InterruptCause>(facts, "InterruptCause", "by");
+        check_words::<Decision>(decisions, "Decision", "verdict");
+        check_words::<Decider>(decisions, "Decider", "decider");
+        check_words::<Awaited>(include_str!("wait.rs"), "Awaited", "for");
+    }
 
     #[test]
     fn a_fact_is_read_with_its_members_in_any_order_and_errors_name_the_member() {
