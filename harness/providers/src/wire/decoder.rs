@@ -441,7 +441,7 @@ pub(crate) struct EventSink {
     size: usize,
     parts: usize,
     /// The number of bytes of arguments so far, by block number.
-    calls: HashMap<u64, usize>,
+    calls: HashMap<u32, usize>,
     halves: SurrogateHalves,
     /// Whether content has followed a stop reason, so that the stop reason does not announce the end.
     goes_on: bool,
@@ -550,7 +550,7 @@ impl EventSink {
 
     pub(super) fn call_start(&mut self, block: u32, id: &str, name: &str) -> Result<(), Error> {
         self.grow(id.len().saturating_add(name.len()))?;
-        self.calls.insert(block.into(), 0);
+        self.calls.insert(block, 0);
         let [id, name] = [id, name].map(|text| surrogates::joined(text).into_owned());
         self.events.push_back(StreamEvent::ToolCallStart { block, id, name });
         Ok(())
@@ -572,7 +572,7 @@ impl EventSink {
 
     fn count_arguments(&mut self, block: u32, json: &str) -> Result<(), Error> {
         self.grow(json.len())?;
-        let Some(size) = self.calls.get_mut(&block.into()) else { return Ok(()) };
+        let Some(size) = self.calls.get_mut(&block) else { return Ok(()) };
         *size = size.saturating_add(json.len());
         let size = *size;
         self.check_arguments(size)
