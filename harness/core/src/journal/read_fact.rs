@@ -252,7 +252,7 @@ impl<'de> Visitor<'de> for MembersVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members<'de>, A::Error> {
         let mut members = Vec::new();
-        while let Some((Name(name), value)) = map.next_entry()? {
+        while let Some((MemberName(name), value)) = map.next_entry()? {
             members.push((name, value));
         }
         Ok(Members(members))
@@ -260,7 +260,7 @@ impl<'de> Visitor<'de> for MembersVisitor {
 }
 
 #[derive(Deserialize)]
-struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+struct MemberName<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// A member that the read variant of an enum needs.
 pub(super) fn required<T>(member: Option<T>, name: &'static str) -> Result<T, value::Error> {
