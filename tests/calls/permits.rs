@@ -7,7 +7,8 @@ use std::sync::{
 };
 
 use harness::{
-    Agent, CallOutcome, Permissions, SideEffect, SideEffects,
+    Agent, CallOutcome, Permissions, SideEffect, SideEffects, Tool, ToolContent, ToolError,
+    ToolOutput,
     agent::Grant,
     journal::{Decider, Decision, Fact, MemoryJournal},
     message::Arguments,
@@ -232,6 +233,45 @@ async fn duplicate_members_are_refused_before_anybody_decides() {
     assert!(told.to_text().contains("`command` twice"), "{}", told.to_text());
     let told = model.requests()[2].results().last().expect("a result").to_text();
     assert!(told.contains("`b` twice"), "{told}");
+}
+
+/// `serde_json` reads an object with such a name as another value, or not at all.
+#[tokio::test]
+async fn a_private_name_of_the_json_reader_costs_no_conversation() {
+    let private = || json!({"a": [{"$serde_json::private::RawValue": "no"}]});
+    let any = || json!({"type": "object", "additionalProperties": true});
+    let echo = Tool::new("echo", "Repeats.", any(), READ, |_, arguments| {
+        let repeated = Value::Object(arguments);
+        Box::pin(async move { Ok(ToolContent::Json(repeated).into()) })
+    });
+    let make = Tool::new("make", "Makes.", any(), READ, move |_, _| {
+        Box::pin(
+            async move { ToolOutput::from(ToolContent::Json(private())).with_value(&private()) },
+        )
+    });
+    let ask = Tool::new("ask", "Asks.", any(), READ, move |_, _| {
+        Box::pin(async move { Err(ToolError::asks("Which?", private())) })
+    });
+    let model = script([
+        reply().call("echo", private()),
+        reply().call("make", json!({})),
+        reply().call("ask", json!({})),
+    ]);
+    let agent = Agent::builder(model.clone()).tools([echo, make, ask]).build().expect("an agent");
+    let journal = MemoryJournal::new();
+    let mut chat = agent.open(&journal, "a").await.expect("a conversation");
+    chat.send("Go.").await.expect("an answer");
+    let results: Vec<_> =
+        model.requests().iter().filter_map(|request| request.results().last().cloned()).collect();
+    let [refused, made, asked] = &results[..] else { panic!("{results:?}") };
+    assert!(refused.to_text().contains("a private name of the JSON reader"), "{refused:?}");
+    assert_eq!(made.to_text(), private().to_string());
+    assert_eq!(made.value(), None);
+    assert!(asked.to_text().contains("its token or its form"), "{asked:?}");
+    let before = chat.transcript().clone();
+    drop(chat);
+    let opened = agent.open(&journal, "a").await.expect("it can be read");
+    assert_eq!(opened.transcript(), &before);
 }
 
 #[tokio::test]

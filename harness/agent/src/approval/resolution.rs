@@ -13,7 +13,7 @@ use crate::{
 use harness_core::{
     error::{Error, ErrorKind},
     journal::{Awaited, Decider, Decision, Fact, Wait, now},
-    message::{CallOutcome, ProgramValue, ToolCall, ToolResult, is_too_deep},
+    message::{CallOutcome, ProgramValue, ToolCall, ToolResult, unreadable_reason},
     policy::Approval,
     tool::ToolRegistry,
 };
@@ -179,13 +179,17 @@ fn settle(
         let result = ToolResult::new(id, outcome, [text.into()]);
         ResolvedCall::Result { result, who: who.clone() }
     };
+    let unreadable = match &settlement.said {
+        SettlementKind::Answered { answer } => unreadable_reason(answer),
+        _ => None,
+    };
     match (&settlement.said, wait.map(|wait| &wait.awaited)) {
         (_, Some(Awaited::Approval { .. })) => Err(refused(format!(
             "the call `{id}` waits to be decided: answer its question, and `decide` it"
         ))),
-        (SettlementKind::Answered { answer }, _) if is_too_deep(answer) => Err(Error::new(
+        (SettlementKind::Answered { .. }, _) if unreadable.is_some() => Err(Error::new(
             ErrorKind::Transcript,
-            "nothing has changed: the answer is nested too deep to be read back",
+            format!("nothing has changed: the answer {}", unreadable.unwrap_or_default()),
         )),
         (SettlementKind::Answered { .. }, Some(Awaited::Answer { .. }))
             if wait.is_some_and(|wait| wait.nonce != settlement.nonce) =>

@@ -61,7 +61,7 @@ impl Chat {
     /// # Errors
     /// Fails as [`decide`](Self::decide) does. Also fails with
     /// [`ErrorKind::Transcript`](harness_core::error::ErrorKind::Transcript) if the answer to a tool's question
-    /// is nested too deep.
+    /// is nested too deep or a name in it begins with `$serde_json::private::`.
     pub async fn settle(&mut self, settlement: Settlement) -> Result<(), Error> {
         self.state.catch_up_before_change().await?;
         self.state.resolve_call(&CallResolution::Settle(settlement)).await

@@ -190,7 +190,7 @@ impl Inbox {
     ///
     /// # Errors
     /// Fails as [`decide`](Self::decide) does. Also fails with [`ErrorKind::Transcript`] if the
-    /// answer is nested too deep.
+    /// answer is nested too deep or a name in it begins with `$serde_json::private::`.
     pub async fn settle(&self, conversation: &str, settlement: Settlement) -> Result<(), Error> {
         self.resolve_call(conversation, &CallResolution::Settle(settlement)).await
     }

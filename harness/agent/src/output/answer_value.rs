@@ -113,8 +113,8 @@ impl ValueCandidates {
     ) {
         if !is_strict(text) {
             self.wrong = Some(
-                "the answer is JSON that some parsers reject: it has a duplicate member or a number out of \
-                 range, or is nested too deep"
+                "the answer is JSON that some parsers reject: it has a duplicate member, a member with a \
+                 private name of the JSON reader or a number out of range, or is nested too deep"
                     .to_owned(),
             );
             return;

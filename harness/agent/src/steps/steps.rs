@@ -538,7 +538,8 @@ impl Steps {
     /// # Errors
     /// Fails with [`ErrorKind::NotWaiting`] if the call does not wait for this outcome or the deadline has
     /// passed. An answer to a tool's question also fails after the run was stopped. The method fails with
-    /// [`ErrorKind::Transcript`](harness_core::error::ErrorKind::Transcript) if the answer is nested too deep.
+    /// [`ErrorKind::Transcript`](harness_core::error::ErrorKind::Transcript) if the answer is nested too deep
+    /// or a name in it begins with `$serde_json::private::`.
     pub fn settled(
         &self,
         settlement: Settlement,

@@ -35,9 +35,10 @@ impl Arguments {
     /// Decodes the text of arguments. An empty text and `null` mean no arguments.
     ///
     /// # Errors
-    /// [`ErrorKind::Protocol`] if the text is not a JSON object, if an object has two members of one name, if the
-    /// nesting is deeper than 100 levels (many JSON readers refuse more), or if the text has more than 100,000 values
-    /// (lists, objects, and their elements). The error gives the position and does not repeat the text.
+    /// [`ErrorKind::Protocol`] if the text is not a JSON object, if an object has two members of one name or
+    /// a name that begins with `$serde_json::private::`, if the nesting is deeper than 100 levels (many JSON readers
+    /// refuse more), or if the text has more than 100,000 values (lists, objects, and their elements). The error gives
+    /// the position and does not repeat the text.
     pub fn decode(text: &str) -> Result<Self, Error> {
         if text.trim().is_empty() {
             return Ok(Self::default());

@@ -22,7 +22,7 @@ mod vendor;
 pub use self::{
     arguments::same,
     result::ProgramValue,
-    strict::is_too_deep,
+    strict::unreadable_reason,
     surrogates::{replace_lone_surrogates, without_lone_surrogates},
 };
 pub use self::{

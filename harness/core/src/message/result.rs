@@ -5,7 +5,7 @@ use std::{borrow::Cow, sync::Arc};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use super::{Link, Media, MediaKind, strict::is_too_deep};
+use super::{Link, Media, MediaKind, strict::unreadable_reason};
 use crate::error::{Error, ErrorKind};
 
 /// The outcome of a call. The model reads a different text for each outcome, so that the model knows whether the call
@@ -174,10 +174,12 @@ impl ToolResult {
         outcome: CallOutcome,
         content: impl IntoIterator<Item = ToolContent>,
     ) -> Self {
-        // A value that is nested too deeply to be read back is stored as its JSON text. The model reads the same
-        // text for a value and for its JSON text.
+        // A value that could not be read back is stored as its JSON text. The model reads the same text for a value and
+        // for its JSON text.
         let kept = content.into_iter().map(|part| match part {
-            ToolContent::Json(value) if is_too_deep(&value) => ToolContent::Text(value.to_string()),
+            ToolContent::Json(value) if unreadable_reason(&value).is_some() => {
+                ToolContent::Text(value.to_string())
+            }
             part => part,
         });
         let (value, wholes) = (None, Arc::default());
@@ -205,12 +207,12 @@ impl ToolResult {
 
     #[doc(hidden)]
     pub fn with_kept(mut self, kept: Option<ProgramValue>) -> Self {
-        // Storage could not read back a value that is nested too deeply.
         let kept = kept.map(|kept| match kept {
-            ProgramValue::Json(value) if is_too_deep(&value) => {
-                ProgramValue::LeftOut("it is nested too deep".to_owned())
-            }
-            kept => kept,
+            ProgramValue::Json(value) => match unreadable_reason(&value) {
+                Some(why) => ProgramValue::LeftOut(format!("it {why}")),
+                None => ProgramValue::Json(value),
+            },
+            kept @ ProgramValue::LeftOut(_) => kept,
         });
         self.value = kept.map(Arc::new);
         self
@@ -265,8 +267,8 @@ impl ToolResult {
     /// # Errors
     /// [`ErrorKind::Transcript`] if the call did not succeed; if there is no value and the content has several parts or
     /// a file; if the value was left out because it was larger than
-    /// [`ToolLimits::value`](crate::tool::ToolLimits::value) or nested too deeply; or if the value does not fit the
-    /// type.
+    /// [`ToolLimits::value`](crate::tool::ToolLimits::value) , was nested too deep or had a private name of
+    /// `serde_json`; or if the value does not fit the type.
     pub fn to<T: DeserializeOwned>(&self) -> Result<T, Error> {
         let wrong = |what: String| {
             let place = format!("the result of the call `{}`", self.call_id);

@@ -17,16 +17,38 @@ const DEPTH: usize = 100;
 /// but needs a hundred bytes of memory or more.
 pub const MAX_VALUES: usize = 100_000;
 
-/// Reads a value. Refuses a text with too many values, with too deep a nesting, or with two members of one name in an
-/// object.
+/// The beginning of the names by which `serde_json` marks values in another form, if any package of a program turns on
+/// its `raw_value` or `arbitrary_precision`. It reads an object whose first member has such a name as another value, or
+/// not at all.
+const PRIVATE_NAME: &str = "$serde_json::private::";
+
+/// Reads a value. Refuses a text with too many values, with too deep a nesting, or with an object that has two members
+/// of one name or a private name of `serde_json`.
 pub(super) fn read(json: &str) -> serde_json::Result<Value> {
     whole(json)
 }
 
-/// Whether a value is nested so deeply that some readers would refuse it.
+/// Why some readers would refuse the text of this value or read another value from it, as the end of a sentence. `None`
+/// if all readers read this value.
 #[doc(hidden)]
-pub fn is_too_deep(value: &Value) -> bool {
-    is_deeper(value, DEPTH)
+pub fn unreadable_reason(value: &Value) -> Option<&'static str> {
+    if is_deeper(value, DEPTH) {
+        Some("is nested too deep")
+    } else if has_private_name(value) {
+        Some("has a member with a private name of the JSON reader")
+    } else {
+        None
+    }
+}
+
+fn has_private_name(value: &Value) -> bool {
+    match value {
+        Value::Array(items) => items.iter().any(has_private_name),
+        Value::Object(members) => members
+            .iter()
+            .any(|(name, member)| name.starts_with(PRIVATE_NAME) || has_private_name(member)),
+        _ => false,
+    }
 }
 
 /// Whether a value is nested deeper than `levels`.
@@ -212,6 +234,11 @@ impl<'de, B: StrictValue> Visitor<'de> for StrictSeed<B> {
                 return Err(A::Error::custom(format_args!(
                     "an object names the member `{name}` twice; write it once"
                 )));
+            }
+            if name.starts_with(PRIVATE_NAME) {
+                return Err(A::Error::custom(
+                    "an object has a member with a private name of the JSON reader; use another name",
+                ));
             }
             let value = members.next_value_seed(inner.again())?;
             B::insert(&mut read, name, value);

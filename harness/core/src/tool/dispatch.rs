@@ -16,7 +16,9 @@ use super::{
 };
 use crate::{
     error::Error,
-    message::{Arguments, CallOutcome, ToolCall, ToolContent, ToolResult, are_none, is_too_deep},
+    message::{
+        Arguments, CallOutcome, ToolCall, ToolContent, ToolResult, are_none, unreadable_reason,
+    },
     unwind::{Panicked, Shielded, caught, dropped},
 };
 
@@ -54,15 +56,14 @@ impl ToolRegistry {
     pub async fn dispatch_call(&self, call: &ToolCall, context: &ToolContext) -> DispatchOutcome {
         match self.run(call, context).await {
             Ok(result) => DispatchOutcome::Result(result),
-            Err(asks)
-                if is_too_deep(&asks.token) || asks.form.as_ref().is_some_and(is_too_deep) =>
-            {
-                let text =
-                    "the tool asks a question, and its token or its form is nested too deeply";
-                DispatchOutcome::Result(self.failed(call, text.to_owned(), context).await)
-            }
             Err(asks) => {
                 let Asks { question, token, form } = *asks;
+                let unreadable =
+                    unreadable_reason(&token).or_else(|| form.as_ref().and_then(unreadable_reason));
+                if let Some(why) = unreadable {
+                    let text = format!("the tool asks a question, and its token or its form {why}");
+                    return DispatchOutcome::Result(self.failed(call, text, context).await);
+                }
                 DispatchOutcome::Waits { question: self.readable_text(&question), token, form }
             }
         }

@@ -11,7 +11,7 @@ use super::{
     shrink::shrunk,
 };
 use crate::{
-    message::{CUT, CallOutcome, Media, ProgramValue, ToolContent, ToolResult, is_too_deep},
+    message::{CUT, CallOutcome, Media, ProgramValue, ToolContent, ToolResult, unreadable_reason},
     secret::Secrets,
 };
 
@@ -92,8 +92,8 @@ impl ToolRegistry {
     /// Removes known secrets from the value that a tool returns for the program. If the value cannot be stored, for
     /// example because it is over the limit, the reason replaces the value.
     fn keepable(&self, value: Value) -> ProgramValue {
-        if is_too_deep(&value) {
-            return ProgramValue::LeftOut("it is nested too deep".to_owned());
+        if let Some(why) = unreadable_reason(&value) {
+            return ProgramValue::LeftOut(format!("it {why}"));
         }
         let ToolContent::Json(value) = cleaned(ToolContent::Json(value), self.secrets()) else {
             return ProgramValue::LeftOut("a secret is spread over it".to_owned());
