@@ -329,7 +329,7 @@ mod tests {
         let body = source.split_once(&begin).unwrap().1.split_once("\n}").unwrap().0;
         let (mut words, mut renamed) = (Vec::new(), None);
         for line in body.lines().filter_map(|line| line.strip_prefix("    ")) {
-            if let Some((_, rest)) = line.split_once("#[serde(rename = \"") {
+            if let Some(rest) = line.strip_prefix("#[serde(rename = \"") {
                 renamed = rest.split('"').next().map(str::to_owned);
             } else if line.starts_with(char::is_uppercase) {
                 let mut word = String::new();
