@@ -190,13 +190,19 @@ fn requests_of_millions_of_values_are_refused() {
             let post = post.header("accept", "application/json, text/event-stream");
             let post = post.body(reqwest::Body::from(call));
             all.spawn(async move {
-                let answer = post.send().await.expect("an answer");
-                (answer.status(), answer.text().await.expect("a text"))
+                let answer = match post.send().await {
+                    Ok(answer) => answer,
+                    // A service that is full does not read the request, so the client may find the connection closed
+                    // before it has sent all of it.
+                    Err(err) if err.is_request() => return None,
+                    Err(err) => panic!("{err:?}"),
+                };
+                Some((answer.status(), answer.text().await.expect("a text")))
             });
         }
         let mut refused = 0;
         while let Some(answer) = all.join_next().await {
-            let (status, said) = answer.expect("no panic");
+            let Some((status, said)) = answer.expect("no panic") else { continue };
             match status {
                 StatusCode::BAD_REQUEST => {
                     assert!(said.contains("more than 100000 values"), "{said}");
