@@ -45,7 +45,7 @@ pub enum Decision {
     },
 }
 
-/// The members of all decisions. A reader of this struct needs no copy of the members to find the verdict.
+/// The members of both variants of [`Decision`]. Serde reads this struct in one pass, wherever the verdict stands.
 #[derive(Deserialize)]
 struct DecisionMembers {
     verdict: String,

@@ -523,7 +523,7 @@ pub enum InterruptCause {
     },
 }
 
-/// The members of all causes. A reader of this struct needs no copy of the members to find the kind of the cause.
+/// The members of all variants of [`InterruptCause`]. Serde reads this struct in one pass, wherever the kind stands.
 #[derive(Deserialize)]
 struct CauseMembers {
     by: String,

@@ -112,8 +112,8 @@ pub enum Awaited {
     },
 }
 
-/// The members of a wait with those of all kinds of answers. A reader of this struct needs no copy of the members to
-/// find the kind.
+/// The members of [`Wait`] and of all variants of [`Awaited`]. Serde reads this struct in one pass, wherever the kind
+/// stands.
 #[derive(Deserialize)]
 struct WaitMembers {
     r#for: String,
